@@ -1,4 +1,4 @@
-"""``python -m pytest_quant`` is the command ``pytest-quant``, where its script is not on the path."""
+"""``python -m pytest_quant`` is the command ``pytest-quant`` for systems without its script on the path."""
 
 from pytest_quant.cli import main
 

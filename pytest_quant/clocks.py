@@ -28,5 +28,5 @@ Moment: TypeAlias = Annotated[datetime, "the class of the standard library"]
 
 
 def now() -> datetime:
-    """Return the time of day in UTC: that of the load of this module, and what has passed since."""
+    """Return the time of day in UTC: when this module was loaded, plus the time that has passed since."""
     return _BEGAN + timedelta(seconds=REAL.perf_counter())

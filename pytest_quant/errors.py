@@ -106,8 +106,8 @@ class HistoryError(QuantError):
     """Records could not be written or read back."""
 
 
-def refused_platform() -> UsageError | None:
-    """Return the error where this is not Linux, whose processor, cgroups, locks and clocks are read; else ``None``."""
+def check_platform() -> UsageError | None:
+    """Return the error for any system but Linux, whose cgroups, locks and clocks are read; else ``None``."""
     fix = "on macOS or Windows run it in a container or in WSL 2, or let the CI job run it"
     return None if sys.platform == "linux" else UsageError("this runs on Linux only", value=sys.platform, fix=fix)
 

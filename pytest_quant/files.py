@@ -35,7 +35,7 @@ _NEW_S = 60.0
 
 
 def open_file(path: Path) -> BufferedReader:
-    """Open an ordinary file for reading; a link to one is one.
+    """Open an ordinary file for reading; a link to an ordinary file counts.
 
     Raises
     ------
@@ -50,7 +50,7 @@ def open_file(path: Path) -> BufferedReader:
 
 
 def prepare_folder(folder: Path) -> None:
-    """Create a folder; one that is ours is excluded from version control. Raises `OSError`."""
+    """Create a folder; a folder of ours is excluded from version control. Raises `OSError`."""
     folder.mkdir(parents=True, exist_ok=True)
     # Any other folder is the user's, who may want its files under version control.
     if folder.name == FOLDER and not (folder / _IGNORE).exists():
@@ -87,14 +87,14 @@ def own_folder(purpose: str) -> Path:
 
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """Make a folder that is removed with the block; those of processes that were killed in theirs go first."""
+    """Make a folder that is removed with the block; folders that killed processes left are removed first."""
     place = None
     with suppress(OSError):
         place = own_folder("work")
         _remove_left(place)
     with tempfile.TemporaryDirectory(prefix="pytest-quant-", dir=place) as name:
         folder = Path(name).resolve()
-        with _held(folder):
+        with _hold(folder):
             yield folder
 
 
@@ -102,13 +102,13 @@ def _remove_left(place: Path) -> None:
     for folder in place.iterdir():
         with suppress(OSError):
             if now().timestamp() - folder.stat().st_mtime > _NEW_S:
-                with _held(folder):
+                with _hold(folder):
                     shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
-def _held(folder: Path) -> Iterator[None]:
-    """Hold a folder until the block or the process ends. Raises `OSError` where another process holds it."""
+def _hold(folder: Path) -> Iterator[None]:
+    """Hold a folder until the block or the process ends. Raises `OSError` if another process holds it."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -166,7 +166,7 @@ def _refuse(constant: str) -> object:
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[BinaryIO]:
+def replace_file(path: Path) -> Iterator[BinaryIO]:
     """Give a stream whose bytes take the place of the file at `path` in one step when the block ends.
 
     They are on the disk before they get the name. Where the block raises, the disk is full, or the process is killed,
@@ -207,14 +207,14 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Put `content` in the place of the file at `path`, as `whole_file` does."""
-    with whole_file(path) as stream:
+    """Put `content` in the place of the file at `path`, as `replace_file` does."""
+    with replace_file(path) as stream:
         stream.write(content)
 
 
 def next_step(error: OSError, otherwise: str) -> str:
-    """Return what to do where writing failed with `error`: make room where there is none, else what the caller says."""
-    return "make room on the disk, or use another one" if error.errno in (errno.ENOSPC, errno.EDQUOT) else otherwise
+    """Return what to do after writing failed with `error`: make room on a full disk, else what the caller says."""
+    return "make room on the disk, or use another disk" if error.errno in (errno.ENOSPC, errno.EDQUOT) else otherwise
 
 
 @contextmanager

@@ -39,7 +39,7 @@ def clean(text: str) -> str:
     """Return `text` on one line, with every character that a terminal or a CI service would act upon as its escape."""
     if not text.isprintable():
         text = "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
-    return _without_commands(text)
+    return _strip_commands(text)
 
 
 def clean_lines(text: str) -> str:
@@ -53,7 +53,7 @@ def guard_lines(text: str) -> str:
 
     Where a long text is broken, a line may begin with what stood in its middle.
     """
-    return "\n".join(map(_without_commands, text.split("\n")))
+    return "\n".join(map(_strip_commands, text.split("\n")))
 
 
 def guard_json(text: str) -> str:
@@ -64,7 +64,7 @@ def guard_json(text: str) -> str:
     return text.replace("##", "#\\u0023")
 
 
-def _without_commands(line: str) -> str:
+def _strip_commands(line: str) -> str:
     if "##" in line:
         line = _IN_LINE.sub(r"\\x23", line)
     return _AT_START.sub(r"\1\\x3a", line) if "::" in line else line

@@ -1,7 +1,7 @@
 """What users write by name: a table has one row for each key of the mark and for each option of a backend.
 
-A row is a `Key`: its name, the `Reader` of its values, its unit and its help. Where the values become a frozen
-dataclass its fields are the rows, see `row`. Names of metrics and backends are those of entry points, see `registered`.
+A row is a `Key`: its name, the `Reader` of its values, its unit and its help. If the values become a frozen
+dataclass, its fields are the rows, see `row`. Entry points name metrics and backends, see `find_registered`.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ class Reader(Generic[T]):
     listed: bool = False
 
     def read(self, name: str, value: object) -> T:
-        """Return `value` in its one form. Raises `UsageError`, with `name` in its message, where it is not allowed."""
+        """Return `value` in its only form. Raises `UsageError`, with `name` in its message, if it is not allowed."""
         formed = self.form(name, value)
         if formed is None:
             raise self.refusal(name, value)
         return formed
 
 
-def accepting(allowed: str, form: Callable[[object], T | None], example: str = "") -> Reader[T]:
+def make_reader(allowed: str, form: Callable[[object], T | None], example: str = "") -> Reader[T]:
     """Return a reader whose refusal is one sentence.
 
     Parameters
@@ -75,24 +75,24 @@ def _number(_: str, value: object) -> float | None:
     return int(value) if isinstance(value, Integral) else number
 
 
-def _no_number(name: str, value: object) -> UsageError:
+def _number_error(name: str, value: object) -> UsageError:
     if isinstance(value, list):
         return UsageError(
             f"{name} takes one number, not a list",
             value=repr(value),
-            allowed="lists of backend, precision, scheme and batch_size parametrize; limits hold for each of them",
+            allowed="lists of backend, precision, scheme and batch_size parametrize; limits hold for each check",
         )
     allowed = "finite and at least 0" if isinstance(value, Real) and not isinstance(value, bool) else "a number"
-    return UsageError(f"{name} must be {allowed}", value=repr(value), fix=f"write {_pasted(name, 1.0)}")
+    return UsageError(f"{name} must be {allowed}", value=repr(value), fix=f"write {_mark_text(name, 1.0)}")
 
 
-def _pasted(name: str, value: float) -> str:
+def _mark_text(name: str, value: float) -> str:
     """Return what a mark has for `value`; ``key part`` and ``key['part']`` name a part of a dict."""
     key, part, *_ = [*re.findall(r"[\w.-]+", name), ""]
     return f"{key}={{{part!r}: {value}}}" if part else f"{key}={value}"
 
 
-NUMBER = Reader("a finite number of at least 0", _number, _no_number)
+NUMBER = Reader("a finite number of at least 0", _number, _number_error)
 """A whole number stays one, and any other becomes a float."""
 
 
@@ -103,7 +103,7 @@ def _percent(name: str, value: object) -> float | None:
     return percent
 
 
-PERCENT = Reader("a number from 0 to 100", _percent, _no_number)
+PERCENT = Reader("a number from 0 to 100", _percent, _number_error)
 """A minimum in percent; a share between 0 and 1 is a mistake that would let nearly anything pass."""
 
 
@@ -126,7 +126,7 @@ def refuse_share(name: str, value: object, percent: float) -> None:
         raise UsageError(f"{name} is in percent", value=repr(value), allowed="0 to 100", fix=f"write {name}=100")
 
 
-def in_unit(unit: str, reader: Reader[float] = NUMBER) -> Reader[float]:
+def accept_unit(unit: str, reader: Reader[float] = NUMBER) -> Reader[float]:
     """Return the reader that takes a text with a number and its unit as well: ``"5%"``, ``"4 ms"``.
 
     Parameters
@@ -164,12 +164,12 @@ def count(at_least: int = 1) -> Reader[int]:
 
     def refusal(name: str, value: object) -> UsageError:
         what = f"{name} must be a whole number of at least {at_least}"
-        return UsageError(what, value=repr(value), fix=f"write {_pasted(name, at_least)}")
+        return UsageError(what, value=repr(value), fix=f"write {_mark_text(name, at_least)}")
 
     return Reader(f"an int of at least {at_least}", form, refusal)
 
 
-def one_of(*choices: T) -> Reader[T]:
+def choice_of(*choices: T) -> Reader[T]:
     """Return the reader of some values, which are compared together with their types: True is not 1."""
 
     def form(_: str, value: object) -> T | None:
@@ -184,7 +184,7 @@ def one_of(*choices: T) -> Reader[T]:
     return Reader(", ".join(map(repr, choices)), form, refusal)
 
 
-FLAG = one_of(True, False)
+FLAG = choice_of(True, False)
 
 
 def text(allowed: str = "a name", example: str = "'name'", pattern: str = r".*\S.*") -> Reader[str]:
@@ -200,7 +200,7 @@ def text(allowed: str = "a name", example: str = "'name'", pattern: str = r".*\S
     def form(value: object) -> str | None:
         return value if isinstance(value, str) and re.fullmatch(pattern, value, re.DOTALL) else None
 
-    return accepting(allowed, form, example)
+    return make_reader(allowed, form, example)
 
 
 def each(reader: Reader[T]) -> Reader[tuple[T, ...]]:
@@ -254,7 +254,7 @@ def keys_of(table: type) -> dict[str, Key]:
 
 
 def read_values(keys: Mapping[str, Key], values: Mapping[str, object]) -> dict[str, Any]:
-    """Return those of `values` that are set and have a row in `keys`, each in its one form.
+    """Return the `values` that are set and have a row in `keys`, each in its only form.
 
     Raises
     ------
@@ -263,8 +263,8 @@ def read_values(keys: Mapping[str, Key], values: Mapping[str, object]) -> dict[s
     return {name: row.reader.read(name, values[name]) for name, row in keys.items() if values.get(name) is not None}
 
 
-def registered(group: str, what: str, ours: Collection[str] = ()) -> dict[str, EntryPoint]:
-    """Return the entry points of a group by name; none of them is loaded.
+def find_registered(group: str, what: str, ours: Collection[str] = ()) -> dict[str, EntryPoint]:
+    """Return the entry points of a group by name; loads no entry point.
 
     Parameters
     ----------
@@ -283,6 +283,6 @@ def registered(group: str, what: str, ours: Collection[str] = ()) -> dict[str, E
             raise UsageError(
                 f"two packages register a {what} named '{point.name}'",
                 value=f"{taken} and {point.value}",
-                fix="uninstall one of them, or rename its entry point",
+                fix="uninstall either, or rename its entry point",
             )
     return points

@@ -18,15 +18,15 @@ from pytest_quant.diagnose.layers import align
 from pytest_quant.history.compare import compare
 from pytest_quant.history.compare.comparison import Comparison
 from pytest_quant.history.rows import StoredCheck
-from pytest_quant.measure.sessions import LayerProfile, SideLayers
+from pytest_quant.measure.engine_trio import LayerProfile, SideLayers
 from pytest_quant.record import Record
 from pytest_quant.report.columns import COLUMNS
-from pytest_quant.report.comparison import comparison_text
+from pytest_quant.report.comparison_text import comparison_text
 from pytest_quant.report.failure import failure, headline
-from pytest_quant.report.layers import layers_text
+from pytest_quant.report.layer_table import layers_text
 from pytest_quant.report.page import page_html
 from pytest_quant.report.pull_request import run_comment
-from pytest_quant.report.selftest import held_line, selftest_page
+from pytest_quant.report.selftest_page import describe_held, selftest_page
 from pytest_quant.report.summary import summary, table
 from pytest_quant.result import (
     AccuracyResult,
@@ -250,7 +250,7 @@ def _selftests() -> str:
     loud = replace(a_selftest(a_kind("tiny", 2.0), a_kind("memory-bound", 140.0)), notes=("busy in 3 of 20 launches",))
     return _chapters(
         {
-            name: f"{selftest_page(each)}\n-> {held_line(each)}"
+            name: f"{selftest_page(each)}\n-> {describe_held(each)}"
             for name, each in (("quiet", a_selftest()), ("loud", loud))
         }
     )

@@ -18,9 +18,9 @@ from pytest_quant.backends.offer import Availability as Availability
 from pytest_quant.backends.offer import Offer as Offer
 from pytest_quant.backends.offer import Precisions as Precisions
 from pytest_quant.backends.offer import Reads as Reads
-from pytest_quant.backends.offer import with_tf32 as with_tf32
+from pytest_quant.backends.offer import set_tf32 as set_tf32
 from pytest_quant.errors import UsageError, nearest
-from pytest_quant.readers import registered
+from pytest_quant.readers import find_registered
 
 if TYPE_CHECKING:
     from pytest_quant.backends.torch import TorchBackend
@@ -30,7 +30,7 @@ GROUP = "pytest_quant.backends"
 
 def backend_names() -> tuple[str, ...]:
     """Names of all registered backends, sorted; imports none of them."""
-    return tuple(sorted(registered(GROUP, "backend")))
+    return tuple(sorted(find_registered(GROUP, "backend")))
 
 
 @cache
@@ -41,7 +41,7 @@ def get_backend(name: str) -> Backend:
     ------
     UsageError : there is none of that name, the message names the nearest; or what is registered is no `Backend`.
     """
-    table = registered(GROUP, "backend")
+    table = find_registered(GROUP, "backend")
     if name not in table:
         raise UsageError(f"unknown backend '{name}'", allowed=nearest(name, table))
     kind = table[name].load()

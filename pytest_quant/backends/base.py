@@ -14,7 +14,7 @@ from typing import Self
 
 from pytest_quant.backends.feeds import Feeds as Feeds
 from pytest_quant.backends.feeds import Outputs as Outputs
-from pytest_quant.backends.feeds import misfit
+from pytest_quant.backends.feeds import explain_misfit
 from pytest_quant.backends.offer import Availability, Offer, Remedy, calibration_ingredients, check_offer
 from pytest_quant.backends.readback import LayerTime
 from pytest_quant.errors import BuildError, DataError, UsageError
@@ -112,7 +112,7 @@ class Backend(ABC):
         return read_signature(model_file(model))
 
     def largest_tensor(self, model: Model, shapes: Mapping[str, Shape]) -> int:
-        """Return the bytes of the largest tensor of one run over inputs of `shapes`, 0 where nothing tells.
+        """Return the bytes of the largest tensor of one run over inputs of `shapes`, 0 if unknown.
 
         By default as ONNX infers it; no runtime is loaded, so that it is the same on every machine. Raises nothing.
         """
@@ -204,7 +204,7 @@ class Engine(ABC):
         return self._prepare(feeds)
 
     def prepare_events(self, feeds: Feeds) -> Callable[[], float] | None:
-        """Return a call of two runs like those of `prepare`, which gives the milliseconds of the second.
+        """Return a call that runs twice, as `prepare` does, and gives the milliseconds of the second run.
 
         They lie between two events on the engine's stream, before and after the compute of that run. It is queued
         behind the first, so that neither copies nor the host's way to its first kernel are among them; where kernels
@@ -216,7 +216,7 @@ class Engine(ABC):
         return self._prepare_events(feeds)
 
     def prepare_tokens(self, feeds: Feeds) -> Callable[[], tuple[int, ...]] | None:
-        """Return a call of one run that gives its nanoseconds to each token; ``None`` where all come together."""
+        """Return a call of one run that gives its nanoseconds to each token; ``None`` if all tokens come together."""
         self._check(feeds)
         return self._prepare_tokens(feeds)
 
@@ -243,7 +243,7 @@ class Engine(ABC):
         return coverage
 
     def device_times(self, feeds: Feeds) -> DeviceTimes | None:
-        """Time copies and compute apart; ``None`` where the clock of the process is the only one."""
+        """Time copies and compute apart; ``None`` if only the clock of the process is known."""
         self._check(feeds)
         return self._device_times(feeds)
 
@@ -256,7 +256,7 @@ class Engine(ABC):
         return self._layer_times(feeds)
 
     def float_bytes(self) -> Mapping[str, int] | None:
-        """Return the bytes of weights in float that the file holds, by their readers; ``None`` where it is opaque."""
+        """Return the bytes of float weights in the file, by their readers; ``None`` if the file is opaque."""
         return None
 
     def close(self) -> None:
@@ -294,7 +294,7 @@ class Engine(ABC):
 
     def _misfit(self, feeds: Feeds) -> DataError | None:
         """Return what is wrong with `feeds`; ``None`` when the engine takes them."""
-        return misfit(feeds, self.signature)
+        return explain_misfit(feeds, self.signature)
 
     @abstractmethod
     def _run(self, feeds: Feeds) -> Outputs:

@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_quant.backends.base import Backend, Engine, Feeds, Outputs
-from pytest_quant.backends.feeds import misfit
+from pytest_quant.backends.feeds import explain_misfit
 from pytest_quant.backends.offer import Availability, Offer
-from pytest_quant.backends.runtime import failed
+from pytest_quant.backends.runtime import wrap_error
 from pytest_quant.clocks import REAL
-from pytest_quant.data.batch import as_objects, without_torch
+from pytest_quant.data.batch import convert_torch, wrap_objects
 from pytest_quant.data.source import UNNAMED
 from pytest_quant.errors import DataError, ModelError, UsageError
 from pytest_quant.result import Coverage
@@ -46,11 +46,11 @@ class CallableBackend(Backend):
 
     def signature(self, model: Model) -> Signature:
         """Return the inputs that the data has; outputs are known when it has run. Raises `UsageError`."""
-        return called(model).signature or Signature((), ())
+        return require_callable(model).signature or Signature((), ())
 
     def ingredients(self, spec: EngineSpec) -> dict[str, str]:
         """Return the function's name and version; nothing of one without a version, of which nothing is kept."""
-        model = called(spec.quantized or spec.model)
+        model = require_callable(spec.quantized or spec.model)
         of_model = "model" if spec.quantized is None else "quantized model"
         where = f"{getattr(model.call, '__module__', '')}.{getattr(model.call, '__qualname__', '')}"
         return {of_model: f"{where} as {model.name}, version {model.version}"} if model.version else {}
@@ -60,11 +60,11 @@ class CallableBackend(Backend):
 
     def open(self, spec: EngineSpec, folder: Path) -> Engine:  # noqa: ARG002
         """Take the function as it is."""
-        return CallableEngine(spec, called(spec.quantized or spec.model))
+        return CallableEngine(spec, require_callable(spec.quantized or spec.model))
 
 
-def called(model: Model) -> Model:
-    """Return `model`. Raises `UsageError` where it is no function."""
+def require_callable(model: Model) -> Model:
+    """Return `model`. Raises `UsageError` if it is no function."""
     if model.call is None:
         raise UsageError(
             f"backend 'callable' runs functions, and model '{model.name}' is none",
@@ -94,7 +94,7 @@ class CallableEngine(Engine):
         self._is_running = False
 
     def _misfit(self, feeds: Feeds) -> DataError | None:
-        return None if self._model.signature is None else misfit(feeds, self.signature)
+        return None if self._model.signature is None else explain_misfit(feeds, self.signature)
 
     def _run(self, feeds: Feeds) -> Outputs:
         # Signals reach the main thread only.
@@ -142,28 +142,28 @@ class CallableEngine(Engine):
         # No context manager: it would be part of every timed run.
         try:
             returned = self._function(batch)
-            return [_joined(returned, each)] if self._model.streams else returned
+            return [_join_tokens(returned, each)] if self._model.streams else returned
         except Exception as error:
             what = f"callable {self._model.name} failed"
-            raise failed(what, error, fix="call it by itself with these samples") from error
+            raise wrap_error(what, error, fix="call it by itself with these samples") from error
 
     def _array(self, name: str, value: Any, n: int) -> NDArray[Any]:
         """Return one output as a new array (n, ...): the function may write the next one into the same memory."""
         is_texts = isinstance(value, (list, tuple)) and all(isinstance(text, str) for text in value)
         try:
-            array = as_objects(value) if is_texts else np.array(without_torch(value))
+            array = wrap_objects(value) if is_texts else np.array(convert_torch(value))
         except (TypeError, ValueError) as error:
-            raise self._no_output(name, f"{type(value).__name__}: {error}", n) from error
+            raise self._output_error(name, f"{type(value).__name__}: {error}", n) from error
         if array.dtype.kind == "U":
             array = array.astype(object)
         holds_texts = array.dtype.kind == "O" and all(isinstance(text, str) for text in array.ravel())
         if array.dtype.kind not in "biuf" and not holds_texts:
-            raise self._no_output(name, f"{type(value).__name__} of {array.dtype}", n)
+            raise self._output_error(name, f"{type(value).__name__} of {array.dtype}", n)
         if not array.ndim or len(array) != n:
-            raise self._no_output(name, f"shape {array.shape}", n)
+            raise self._output_error(name, f"shape {array.shape}", n)
         return array
 
-    def _no_output(self, name: str, value: str, n: int) -> ModelError:
+    def _output_error(self, name: str, value: str, n: int) -> ModelError:
         return ModelError(
             f"callable {self._model.name} returns no output '{name}' for each sample",
             value=value,
@@ -210,7 +210,7 @@ def _batch(feeds: Feeds) -> object:
     return inputs[UNNAMED] if list(inputs) == [UNNAMED] else inputs
 
 
-def _joined(stream: object, each: Callable[[str], object]) -> str:
+def _join_tokens(stream: object, each: Callable[[str], object]) -> str:
     """Return what the tokens of a stream are together; `each` is called with every one when it comes."""
     if isinstance(stream, str) or not isinstance(stream, Iterable):
         raise TypeError(f"{type(stream).__name__} in place of an iterator of texts")

@@ -18,7 +18,7 @@ Outputs: TypeAlias = dict[str, NDArray[Any]]
 """Outputs of one run by name: arrays that belong to the caller."""
 
 
-def misfit(feeds: Mapping[str, NDArray[Any]], signature: Signature) -> DataError | None:
+def explain_misfit(feeds: Mapping[str, NDArray[Any]], signature: Signature) -> DataError | None:
     """Return what is wrong with the names, ranks, sizes or dtypes of `feeds`; ``None`` when they fit."""
     wanted = {tensor.name: tensor for tensor in signature.inputs}
     for name in feeds:
@@ -38,7 +38,7 @@ def misfit(feeds: Mapping[str, NDArray[Any]], signature: Signature) -> DataError
     return None
 
 
-def fitting_batches(batches: Iterable[Feeds], signature: Signature, model: str) -> Iterator[Feeds]:
+def check_batches(batches: Iterable[Feeds], signature: Signature, model: str) -> Iterator[Feeds]:
     """Yield calibration batches, each of which fits the model.
 
     Parameters
@@ -49,11 +49,11 @@ def fitting_batches(batches: Iterable[Feeds], signature: Signature, model: str) 
 
     Raises
     ------
-    DataError : a batch does not fit, see `misfit`; or, at the end, there was none.
+    DataError : a batch does not fit, see `explain_misfit`; or, at the end, there was none.
     """
     empty = True
     for feeds in batches:
-        if wrong := misfit(feeds, signature):
+        if wrong := explain_misfit(feeds, signature):
             raise wrong
         empty = False
         yield feeds
@@ -79,15 +79,17 @@ def _misfit_of(array: NDArray[Any], tensor: TensorInfo) -> DataError | None:
         return DataError(
             f"input '{tensor.name}' has the wrong rank",
             value=f"{array.ndim} axes, shape {array.shape}",
-            allowed=f"{len(tensor.shape)} axes, {spelled(tensor)}",
+            allowed=f"{len(tensor.shape)} axes, {describe_tensor(tensor)}",
             fix="a batch has a leading sample axis; one sample x is x[None]",
         )
     if [size for size, length in zip(tensor.shape, array.shape, strict=True) if size not in (None, length)]:
-        return DataError(f"input '{tensor.name}' has the wrong shape", value=str(array.shape), allowed=spelled(tensor))
+        return DataError(
+            f"input '{tensor.name}' has the wrong shape", value=str(array.shape), allowed=describe_tensor(tensor)
+        )
     return None
 
 
-def spelled(tensor: TensorInfo) -> str:
+def describe_tensor(tensor: TensorInfo) -> str:
     """Return the shape of `tensor` in words, ``(any, 3, 224, 224)``."""
     sizes = ", ".join("any" if size is None else str(size) for size in tensor.shape or ())
     return f"({sizes})"

@@ -89,7 +89,7 @@ def check_offer(spec: EngineSpec, offer: Offer) -> None:
             f"scheme '{spec.scheme}' is for a model that arrives quantized, and none is named",
             fix="write quantized='model_int8.onnx' in the mark",
         )
-    checked(spec.backend, spec.options, offer.options)
+    normalize_options(spec.backend, spec.options, offer.options)
     method = spec.calibration.method
     if spec.scheme == "static" and method not in offer.calibrations:
         message = f"backend '{spec.backend}' has no calibration '{method}'"
@@ -136,7 +136,7 @@ def seven_bits_note(what: str, tier: str, keeps_8: str) -> str:
     return f"{what} have 7 bits: {cause}; options={{{keeps_8}}} keeps 8"
 
 
-def checked(backend: str, options: Iterable[tuple[str, object]], keys: Mapping[str, Key]) -> dict[str, Any]:
+def normalize_options(backend: str, options: Iterable[tuple[str, object]], keys: Mapping[str, Key]) -> dict[str, Any]:
     """Return `options` by name, each value in its normal form.
 
     Parameters
@@ -182,7 +182,7 @@ class Remedy:
     is_smaller: bool = False
 
 
-def calibrated(spec: EngineSpec, *methods: Calibration) -> Iterator[Remedy]:
+def vary_calibration(spec: EngineSpec, *methods: Calibration) -> Iterator[Remedy]:
     """Yield `spec` with each way to find ranges that it does not use already; samples and batch size stay."""
     own = spec.calibration
     for method in methods:
@@ -191,13 +191,13 @@ def calibrated(spec: EngineSpec, *methods: Calibration) -> Iterator[Remedy]:
             yield Remedy(f"calibration={_calibration_text(calibration)}", replace(spec, calibration=calibration))
 
 
-def with_all_samples(spec: EngineSpec, samples: int) -> Remedy:
+def calibrate_on_all(spec: EngineSpec, samples: int) -> Remedy:
     """Return `spec` calibrated on every calibration sample of the data, whose number the paste says."""
     calibration = replace(spec.calibration, samples=samples)
     return Remedy(f"calibration={_calibration_text(calibration)}", replace(spec, calibration=calibration))
 
 
-def with_option(spec: EngineSpec, name: str, value: object) -> Iterator[Remedy]:
+def set_option(spec: EngineSpec, name: str, value: object) -> Iterator[Remedy]:
     """Yield `spec` with one option added or replaced; nothing when the option has that value already.
 
     Parameters
@@ -212,19 +212,19 @@ def with_option(spec: EngineSpec, name: str, value: object) -> Iterator[Remedy]:
         yield Remedy(f"options={options!r}", replace(spec, options=tuple(sorted(options.items()))))
 
 
-def with_scheme(spec: EngineSpec, scheme: str) -> Remedy:
+def change_scheme(spec: EngineSpec, scheme: str) -> Remedy:
     """Return `spec` with another scheme of the same precision."""
     return Remedy(f"scheme={scheme!r}", replace(spec, scheme=scheme))
 
 
-def without(spec: EngineSpec, nodes: Sequence[str]) -> Remedy:
+def exclude_nodes(spec: EngineSpec, nodes: Sequence[str]) -> Remedy:
     """Return `spec` with `nodes` left in float, in addition to those it excludes already."""
     names = (*spec.exclude, *nodes)
     return Remedy(f"exclude={list(names)!r}", replace(spec, exclude=names))
 
 
 def _calibration_text(calibration: Calibration) -> str:
-    """Return the value of the key ``calibration``: the method's name where nothing else is set."""
+    """Return the value of the key ``calibration``: the method's name if nothing else is set."""
     default = Calibration()
     changed = {
         field.name: getattr(calibration, field.name)
@@ -251,7 +251,7 @@ def switch_off() -> None:
     os.environ[OVERRIDE] = _OFF
 
 
-def with_tf32(spec: EngineSpec, *, allowed: bool) -> EngineSpec:
+def set_tf32(spec: EngineSpec, *, allowed: bool) -> EngineSpec:
     """Return `spec` with the option that allows TF32, or without it, which leaves TF32 off.
 
     Raises

@@ -221,7 +221,7 @@ class LayerTime:
 
 
 def warm_runs(run: Callable[[], Told]) -> list[Told]:
-    """Call `run` until the engine is warm, then `MIN_RUNS` times or more, and return what each of those told."""
+    """Call `run` until the engine is warm, then `MIN_RUNS` times or more, and return the results of these calls."""
     for _ in range(_WARM_RUNS):
         run()
     until_s = REAL.perf_counter() + _ENOUGH_S

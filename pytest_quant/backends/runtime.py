@@ -1,4 +1,4 @@
-"""Runtimes: whether one is installed, new enough and loads, its noise, and what it raised as one error of ours.
+"""Runtimes: whether they are installed, new enough and load, their output, and their errors as errors of ours.
 
 An exporter or a quantizer fails with hundreds of lines. The message shows the step and the first of them; the whole,
 with the traceback, goes into a file that the message names. Backends do not know the cache, so the file lies in a
@@ -76,7 +76,7 @@ _MEMORY = {"cuda-bindings": "cuda.bindings.runtime", "pycuda": "pycuda"}
 
 
 def memory_libraries() -> tuple[str, ...]:
-    """Return the libraries for device memory that are installed, the preferred one first; none of them is loaded."""
+    """Return the libraries for device memory that are installed, the preferred library first; loads no library."""
     return tuple(name for name, module in _MEMORY.items() if _is_installed(module))
 
 
@@ -141,7 +141,7 @@ def find_outdated(*wheels: str) -> Availability | None:
 
 
 def driver_too_old(wheels: Mapping[str, str], otherwise: str) -> Availability | None:
-    """Return why the driver runs some of `wheels` not at all; ``None`` where it does, or where nothing tells.
+    """Return why the driver cannot run some of `wheels`; ``None`` if it can, or if that is unknown.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ def driver_too_old(wheels: Mapping[str, str], otherwise: str) -> Availability | 
 
 
 def installed_version(distribution: str) -> str:
-    """Return the version of an installed distribution, empty where it is not installed."""
+    """Return the version of a distribution, empty if it is not installed."""
     try:
         return version(distribution)
     except PackageNotFoundError:
@@ -173,7 +173,7 @@ def installed_version(distribution: str) -> str:
 
 @cache
 def wanted_versions(distribution: str) -> SpecifierSet:
-    """Return the versions that our metadata ask for; any where we are on the path without being installed."""
+    """Return the versions that our metadata ask for; any version if this package is not installed."""
     # Here, because a backend is registered at every start and asked about its runtime only for a mark.
     from packaging.requirements import Requirement
     from packaging.specifiers import SpecifierSet
@@ -187,7 +187,7 @@ def wanted_versions(distribution: str) -> SpecifierSet:
 
 
 def root_cause(error: BaseException) -> str:
-    """Return the type and the first line of the text of `error`; of a chain, those of the error that began it."""
+    """Return the type and the first line of the text of `error`; of a chain, those of its first error."""
     first = error
     while first.__cause__ is not None:
         first = first.__cause__
@@ -195,7 +195,7 @@ def root_cause(error: BaseException) -> str:
     return f"{type(first).__name__}: {lines[0]}" if lines else type(first).__name__
 
 
-def failed(
+def wrap_error(
     what: str,
     error: BaseException | str,
     *,
@@ -223,11 +223,11 @@ def failed(
     elif isinstance(error, MemoryError) or _NO_MEMORY.search(words):
         what, fix = f"no memory was left: {what}", LESS_MEMORY
     log = keep_text(f"{what}\n\n{text}")
-    return kind(what, value=_shortened(words), fix=fix, log=None if log is None else str(log))
+    return kind(what, value=_cut_traceback(words), fix=fix, log=None if log is None else str(log))
 
 
 @contextmanager
-def failing_with(replacement: Callable[[Exception], QuantError]) -> Iterator[None]:
+def replace_errors(replacement: Callable[[Exception], QuantError]) -> Iterator[None]:
     """Turn whatever is raised in the block, except our own errors, into what `replacement` returns for it."""
     try:
         yield
@@ -237,9 +237,9 @@ def failing_with(replacement: Callable[[Exception], QuantError]) -> Iterator[Non
         raise replacement(error) from error
 
 
-def failing_as(what: str, fix: str = _NEXT, kind: type[QuantError] = BuildError) -> AbstractContextManager[None]:
+def name_errors(what: str, fix: str = _NEXT, kind: type[QuantError] = BuildError) -> AbstractContextManager[None]:
     """Turn whatever is raised in the block, except our own errors, into a `kind` whose message is `what`."""
-    return failing_with(lambda error: failed(what, error, fix=fix, kind=kind))
+    return replace_errors(lambda error: wrap_error(what, error, fix=fix, kind=kind))
 
 
 @contextmanager
@@ -296,7 +296,7 @@ def tools_without_torch() -> Iterator[None]:
 
 
 def keep_text(text: str) -> Path | None:
-    """Write `text` into a file of its own and return it; ``None`` where nothing can be written."""
+    """Write `text` into a file of its own and return it; ``None`` if nothing can be written."""
     content = text.encode("utf-8", "replace")
     name = hashlib.sha256(content).hexdigest()[:12]
     try:
@@ -319,7 +319,7 @@ def _folder() -> Path:
         return Path(tempfile.mkdtemp(prefix="pytest-quant-errors-"))
 
 
-def _shortened(text: str) -> str:
+def _cut_traceback(text: str) -> str:
     """Return the first lines, up to where a traceback begins; the rest is in the file."""
     lines = [line for line in text.splitlines() if line.strip()]
     begins = next((place for place, line in enumerate(lines) if line.startswith("Traceback (most recent")), len(lines))

@@ -24,11 +24,11 @@ from pytest_quant.cache.entry import (
     Entry,
     JsonScalar,
     StoredEntry,
+    explain_build,
     key_of,
     last_use,
     list_entries,
     verify,
-    why_built,
     write_manifest,
 )
 from pytest_quant.clocks import REAL, now
@@ -107,7 +107,7 @@ class Cache:
             raise self._fault(f"{slot} cannot be kept in", error) from error
         try:
             try:
-                if (entry := _found(folder)) is not None:
+                if (entry := _use_entry(folder)) is not None:
                     return entry
             except DamagedEntryError as error:
                 damage = f"cache entry damaged ({error})"
@@ -129,7 +129,7 @@ class Cache:
     def find(self, kind: str, ingredients: Mapping[str, str]) -> Entry | None:
         """Return the entry made from `ingredients` if it is here and whole, else ``None``; waits for nobody."""
         with suppress(DamagedEntryError):
-            return _found(self.root / kind / key_of(kind, ingredients))
+            return _use_entry(self.root / kind / key_of(kind, ingredients))
         return None
 
     def _open(self, place: Path) -> None:
@@ -164,7 +164,7 @@ class Cache:
         return lock
 
     def _fetch(self, folder: Path, slot: str, remote: Remote) -> Entry | None:
-        """Return an entry, whose lock is held, of the remote; ``None`` where it has none that can be used."""
+        """Return an entry of the remote, whose lock is held; ``None`` if the remote has no usable entry."""
         temporary = _temporary_path(folder)
         try:
             with self._storage(f"{slot} cannot be kept in"):
@@ -172,7 +172,7 @@ class Cache:
                 if not remote.fetch(folder, temporary, self.max_bytes):
                     return None
                 _publish(temporary, folder)
-                return _found(folder)
+                return _use_entry(folder)
         except DamagedEntryError as error:
             self.notify(f"{slot} of the shared cache is not used: {error}")
             return None
@@ -208,7 +208,7 @@ class Cache:
             with self._storage(f"{slot} cannot be kept in"):
                 stored = list_entries(self.root, kind)
                 same = (entry.ingredients for entry in stored if entry.readable and entry.slot == slot)
-                reason = damage or why_built(slot, next(same, None), ingredients)
+                reason = damage or explain_build(slot, next(same, None), ingredients)
                 write_manifest(temporary, slot, ingredients, facts)
                 (temporary / LAST_USE).touch()
                 _publish(temporary, folder)
@@ -266,7 +266,7 @@ class Cache:
             f"{what} the cache {self.root}",
             value=error.strerror or str(error),
             allowed="a folder that can be written and has room",
-            fix="make room, check the folder's permissions, or name another one with --quant-cache DIR",
+            fix="make room, check the folder's permissions, or name another folder with --quant-cache DIR",
         )
 
 
@@ -298,8 +298,8 @@ def _temporary_path(folder: Path) -> Path:
     return folder.with_name(f".{folder.name}.{secrets.token_hex(8)}.tmp")
 
 
-def _found(folder: Path) -> Entry | None:
-    """Return the entry in a folder, used now; ``None`` where there is none. Raises `DamagedEntryError`."""
+def _use_entry(folder: Path) -> Entry | None:
+    """Return the entry in a folder, marked as used now; ``None`` without an entry. Raises `DamagedEntryError`."""
     if not os.path.lexists(folder):
         return None
     manifest = verify(folder)
@@ -309,7 +309,7 @@ def _found(folder: Path) -> Entry | None:
 
 
 def _publish(temporary: Path, folder: Path) -> None:
-    """Give a whole entry its name, in place of one that is damaged. Raises `OSError`."""
+    """Give a whole entry its name, in place of a damaged entry. Raises `OSError`."""
     _flush_to_disk([*temporary.rglob("*"), temporary])
     _discard(folder)
     temporary.rename(folder)
@@ -344,7 +344,7 @@ def _remove(entry: StoredEntry) -> bool:
 
 
 def _delete(path: Path) -> None:
-    """Remove a file or a folder; one that cannot be removed now is left for a later sweep."""
+    """Remove a file or a folder; if that fails now, a later sweep removes it."""
     shutil.rmtree(path, ignore_errors=True)
     with suppress(OSError):
         path.unlink()

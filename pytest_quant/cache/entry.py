@@ -1,4 +1,4 @@
-"""Entries of the cache: where they lie, what they were made from, whether they are whole, and why one is built.
+"""Entries of the cache: where they lie, what they were made from, whether they are whole, and why an entry is built.
 
 ::
 
@@ -180,7 +180,7 @@ _HEX_DIGEST = re.compile(r"(?:[a-z0-9]+:)?([0-9a-f]{32,128})")
 _MAX_TEXT = 60
 
 
-def why_built(slot: str, previous: Mapping[str, str] | None, ingredients: Mapping[str, str]) -> str:
+def explain_build(slot: str, previous: Mapping[str, str] | None, ingredients: Mapping[str, str]) -> str:
     """Explain why an entry is built, by every ingredient that differs from the slot's last one.
 
     Parameters

@@ -167,7 +167,7 @@ class Remote:
         return made_s
 
     def send(self, entry: Path, made_s: float) -> None:
-        """Upload the entry in a folder in the background, where that is worth it; `made_s` seconds made it."""
+        """Upload the entry in a folder in the background if that is worth it; making it took `made_s` seconds."""
         size_bytes = sum(path.stat().st_size for path in (entry / FILES).rglob("*") if path.is_file())
         if self._is_written and is_worth_sharing(size_bytes, made_s):
             self._queued_bytes += size_bytes

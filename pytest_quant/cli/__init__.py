@@ -8,7 +8,7 @@ from io import TextIOWrapper
 
 import click
 
-from pytest_quant.errors import QuantError, UsageError, nearest, refused_platform
+from pytest_quant.errors import QuantError, UsageError, check_platform, nearest
 
 __all__ = ["commands", "main"]
 
@@ -24,11 +24,16 @@ _COMMANDS = {
     "init": "Write a first test of a model, its fixtures and a CI workflow.",
     "profile": "Show which layers of one check take the time, and its reference's.",
     "report": "Write a page about a commit for a browser.",
-    "selftest": "Measure which differences in speed this machine can tell.",
+    "selftest": "Measure which differences in speed this machine can detect.",
 }
 """What each command does. It is a function of its name, in the module of its name or in one of `_MODULES`."""
 
-_MODULES = {"cache": "machine", "doctor": "machine", "report": "compare", "selftest": "machine"}
+_MODULES = {
+    "cache": "machine_commands",
+    "doctor": "machine_commands",
+    "report": "compare",
+    "selftest": "machine_commands",
+}
 
 
 class _Commands(click.Group):
@@ -63,7 +68,7 @@ def commands() -> None:
 
 def main() -> None:
     """Run the command line; exit 0 when all went well, 2 with a message on stderr when not."""
-    if refusal := refused_platform():
+    if refusal := check_platform():
         sys.exit(f"error: {refusal}")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
@@ -76,7 +81,7 @@ def main() -> None:
         _print_error("aborted")
         sys.exit(1)
     except click.ClickException as error:
-        _print_error(f"error: {_as_ours(error)}", "red")
+        _print_error(f"error: {_convert_error(error)}", "red")
     except QuantError as error:
         _print_error(f"error: {error}", "red")
     sys.exit(2)
@@ -89,7 +94,7 @@ def _print_error(text: str, color: str | None = None) -> None:
     say(text, color=color, err=True)
 
 
-def _as_ours(error: click.ClickException) -> QuantError:
+def _convert_error(error: click.ClickException) -> QuantError:
     """Return click's error about the arguments of a command in the form of all other errors."""
     context = error.ctx if isinstance(error, click.UsageError) else None
     command = "pytest-quant" if context is None else context.command_path

@@ -11,7 +11,7 @@ from pytest_quant.cli.common import existing_history, history_option, project_ro
 from pytest_quant.environment.revision import Repository
 from pytest_quant.errors import UsageError
 from pytest_quant.history import open_store
-from pytest_quant.history.baselines.accept import accept_checks, choose_series
+from pytest_quant.history.baselines.acceptance import accept_checks, choose_series
 from pytest_quant.history.baselines.file import (
     NAME,
     BaselineEntry,

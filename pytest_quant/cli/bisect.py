@@ -16,13 +16,13 @@ from pytest_quant.history.compare.comparison import Comparison, Outcome
 from pytest_quant.history.merge_base import resolve
 from pytest_quant.measure.lock import DeviceLocks
 from pytest_quant.measure.steps import STEP_TIMEOUT_S, Steps
-from pytest_quant.report.comparison import comparison_text
-from pytest_quant.sides.compare import LIMIT_PCT, PairTimer, Terms, compare_sides
-from pytest_quant.sides.run import Invocation, Left, Selection, run_side
+from pytest_quant.report.comparison_text import comparison_text
+from pytest_quant.sides.run import Invocation, Selection, SideResult, run_side
+from pytest_quant.sides.side_comparison import LIMIT_PCT, PairTimer, Terms, compare_sides
 
 _NO_REGRESSION, _NO_ANSWER, _ONLY_SKIPPED = 1, 2, 3
 _FIRST_BAD = re.compile(r"^([0-9a-f]{40,64}) is the first bad commit$", re.MULTILINE)
-_LIMIT_HELP = "Largest slow-down. [default: that of the mark, else 5 %]"
+_LIMIT_HELP = "Largest slow-down. [default: the mark's limit, else 5 %]"
 
 
 @click.command(short_help="Which commit made a test slower or worse.")
@@ -61,7 +61,7 @@ def bisect(test: str, good: str, others: tuple[str, ...], limit: float | None) -
     terms = Terms(limit or LIMIT_PCT, by_mark=limit is None, option="--limit")
     with workplace(checkout) as place:
         invocation = Invocation(checkout, None, Path.cwd(), (test,), tuple(words[2:]), nearest_folder() / "cache")
-        say(f"good {_named(checkout, first)}")
+        say(f"good {_name_commit(checkout, first)}")
         base = _run(invocation, first, place)
         compared: dict[str, Comparison] = {}
         word = _judge(invocation, base, last, terms, compared)
@@ -84,23 +84,23 @@ def bisect(test: str, good: str, others: tuple[str, ...], limit: float | None) -
     if first_bad is None:
         say(answer.text or answer.error)
         sys.exit(_ONLY_SKIPPED)
-    say(f"first bad commit: {_named(checkout, first_bad[1])}")
+    say(f"first bad commit: {_name_commit(checkout, first_bad[1])}")
     show(comparison_text(compared[first_bad[1]], width(), color=True))
 
 
-def _named(checkout: Path, commit: str) -> str:
+def _name_commit(checkout: Path, commit: str) -> str:
     """Return the commit with its subject."""
     return f"{commit[:12]} {ask_git(checkout, 'show', '-s', '--format=%s', commit).text}"
 
 
-def _run(invocation: Invocation, commit: str, place: Path) -> Left:
+def _run(invocation: Invocation, commit: str, place: Path) -> SideResult:
     """Run the test at a commit in a tree below `place`. Raises `QuantError` when its files cannot be written."""
     tree = check_out(invocation.checkout, commit, place / f"tree-{commit}")
     selection = Selection((), others=True, elsewhere=str(invocation.checkout))
     return run_side(tree, invocation, selection, place / f"left-{commit}")
 
 
-def _judge(invocation: Invocation, base: Left, commit: str, terms: Terms, compared: dict[str, Comparison]) -> str:
+def _judge(invocation: Invocation, base: SideResult, commit: str, terms: Terms, compared: dict[str, Comparison]) -> str:
     """Return git's word for a commit, print it with the reason, and keep its comparison in `compared`."""
     timer = PairTimer(Steps(lambda _: None), DeviceLocks(lambda text: say(text, err=True)), STEP_TIMEOUT_S)
     try:
@@ -109,23 +109,23 @@ def _judge(invocation: Invocation, base: Left, commit: str, terms: Terms, compar
         word, why = word_of(compared[commit], head)
     except QuantError as error:
         word, why = "skip", error.what
-    say(f"{word:4} {_named(invocation.checkout, commit)}: {why}")
+    say(f"{word:4} {_name_commit(invocation.checkout, commit)}: {why}")
     return word
 
 
-def word_of(comparison: Comparison, head: Left) -> tuple[str, str]:
-    """Return git's word for a commit, ``good``, ``bad``, or ``skip`` for one that cannot be judged; and the reason."""
-    worse = comparison.having(Outcome.REGRESSION)
-    undecided = comparison.having(Outcome.INCONCLUSIVE, Outcome.NO_BASELINE)
+def word_of(comparison: Comparison, head: SideResult) -> tuple[str, str]:
+    """Return git's word for a commit, ``good``, ``bad``, or ``skip`` if it cannot be judged; and the reason."""
+    worse = comparison.select_rows(Outcome.REGRESSION)
+    undecided = comparison.select_rows(Outcome.INCONCLUSIVE, Outcome.NO_BASELINE)
     if undecided and not worse:
         return "skip", "; ".join(undecided[0].notes[:1])
     if not comparison.rows:
-        return "skip", _why_nothing(head)
+        return "skip", _explain_nothing(head)
     figures = [f"{row.quantity} {row.change or 0.0:+.3g} {row.change_unit}" for row in worse or comparison.rows]
     return "bad" if worse else "good", "; ".join(figures)
 
 
-def _why_nothing(left: Left) -> str:
+def _explain_nothing(left: SideResult) -> str:
     lost = (*left.run.uncollected.values(), *left.run.skipped.values()) if left.run else ()
     reasons = [left.trouble, *lost, *(record.message for record in left.records)]
     reason = next(filter(None, reasons), "the test is not there, or has another metric or other data")

@@ -97,7 +97,7 @@ def comment(
       pytest-quant comment --gitlab quant.md --name gpu
       pytest-quant comment --github quant.md --repository me/models --number 12 --dry-run
     """  # noqa: D301 - click reads a backspace
-    text = named(file.read(), name)
+    text = mark_comment(file.read(), name)
     on_github = forge == "github" if forge else _is_github(os.environ)
     kind = "pull" if on_github else "merge"
     variables = _ON_GITHUB if on_github else _ON_GITLAB
@@ -109,7 +109,7 @@ def comment(
     if not token and not dry_run:
         raise UsageError("there is no token", allowed=" or ".join(variables["token"]), fix=_GUIDE)
     if not where:
-        raise UsageError("CI does not tell the repository", fix="write --repository owner/name")
+        raise UsageError("CI does not name the repository", fix="write --repository owner/name")
     if which is None:
         raise UsageError(
             f"CI does not say that this is for a {kind} request",
@@ -139,7 +139,7 @@ def comment(
     say(f"{said}: the comment is {'posted' if own is None else 'updated'}{link}")
 
 
-def named(text: str, name: str) -> str:
+def mark_comment(text: str, name: str) -> str:
     """Return a comment whose first line has `name` too, so that several jobs each keep a comment of their own.
 
     Parameters
@@ -167,7 +167,7 @@ def named(text: str, name: str) -> str:
 
 
 def _is_github(environ: Mapping[str, str]) -> bool:
-    """Return whether this is a job of GitHub and not of GitLab. Raises `UsageError` where it is neither."""
+    """Return whether this is a job of GitHub and not of GitLab. Raises `UsageError` if it is neither."""
     if ("GITHUB_ACTIONS" in environ) == ("GITLAB_CI" in environ):
         raise UsageError("this is neither a job of GitHub nor of GitLab", fix="write --github or --gitlab")
     return "GITHUB_ACTIONS" in environ
@@ -200,7 +200,7 @@ def find(request: PullRequest, text: str) -> Any | None:
 
 
 def open_github(api: str, token: str, repository: str, number: int) -> PullRequest:
-    """Return a pull request on GitHub, whose comments are those of the issue with its number."""
+    """Return a pull request on GitHub; its comments belong to the issue with its number."""
     import github
 
     # It shows what it logs by itself, with each request that it sends again.

@@ -1,4 +1,4 @@
-"""What the commands share: the one way to the terminal, and the places of history, cache and project.
+"""What the commands share: the only way to the terminal, and the places of history, cache and project.
 
 Foreign text that is printed cannot act upon the terminal.
 """
@@ -50,7 +50,7 @@ def show_json(document: object, *, indent: int | None = None) -> None:
 
 
 def width() -> int:
-    """Return the width of the terminal in characters, 100 where the output is no terminal."""
+    """Return the width of the terminal in characters, 100 if the output is no terminal."""
     return shutil.get_terminal_size((100, 24)).columns
 
 
@@ -60,7 +60,7 @@ def split_names(text: str | None) -> tuple[str, ...]:
 
 
 def nearest_folder() -> Path:
-    """Return the folder ``.quant`` here or in the nearest folder above; the one here when there is none."""
+    """Return the folder ``.quant`` in this folder or in the nearest folder above; in this folder if none has it."""
     return _nearest(FOLDER) / FOLDER
 
 
@@ -76,7 +76,7 @@ def _nearest(*names: str) -> Path:
 
 
 def _require_libraries(_context: click.Context, _option: click.Parameter, place: str | None) -> str | None:
-    """Refuse a command that needs the history before it does anything, where the library of the history is missing."""
+    """Refuse a command that needs the history, before it does anything, if the library of the history is missing."""
     require_libraries()
     return place
 

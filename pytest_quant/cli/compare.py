@@ -16,11 +16,11 @@ from pytest_quant.errors import UsageError
 from pytest_quant.files import file_errors, write_whole
 from pytest_quant.history import open_store
 from pytest_quant.history.baselines.file import NAME, read_baselines
-from pytest_quant.history.commits import NamedRecords, compare_records, find_side, find_sides, of_run
+from pytest_quant.history.commits import NamedRecords, compare_records, find_run, find_side, find_sides
 from pytest_quant.history.compare.facts import BROKEN
 from pytest_quant.history.rows import is_second_pass
 from pytest_quant.history.trends import series_histories
-from pytest_quant.report.comparison import comparison_json, comparison_text
+from pytest_quant.report.comparison_text import comparison_json, comparison_text
 from pytest_quant.report.page import page_html
 from pytest_quant.report.pull_request import run_comment
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     "--full-suite/--partial",
     default=True,
     show_default=True,
-    help="Whether HEAD ran every test, so that one that is missing was removed.",
+    help="Whether HEAD ran every test, so that a missing test counts as removed.",
 )
 @history_option
 def compare(commits: tuple[str, ...], form: str | None, strict: bool, full_suite: bool, place: str | None) -> None:
@@ -133,7 +133,7 @@ def report(commits: tuple[str, ...], output: Path, place: str | None) -> None:
 
 
 def _two(words: tuple[str, ...]) -> list[str]:
-    """Return the sides of ``BASE HEAD`` or ``BASE..HEAD``, empty where one is left out. Raises `UsageError`."""
+    """Return the sides of ``BASE HEAD`` or ``BASE..HEAD``, empty for a side that is left out. Raises `UsageError`."""
     names = [name for word in words for name in word.split("..")]
     if len(names) > 2:
         raise UsageError("there are more than two revisions", value=" ".join(words), allowed="BASE HEAD, or BASE..HEAD")
@@ -147,11 +147,11 @@ def _newest(checks: list[StoredCheck]) -> list[StoredCheck]:
 
 
 def _head(store: Store, name: str, root: Path) -> tuple[str, NamedRecords]:
-    """Return a name of the head and its records; the last run where none is named and HEAD has no records."""
+    """Return a name of the head and its records; the last run if no head is named and HEAD has no records."""
     try:
         return name or "HEAD", find_side(store, name or "HEAD", root)
     except UsageError:
         last = store.runs(limit=1)
         if name or not last:
             raise
-        return last[0].run.id, of_run(store, last[0].run.id)
+        return last[0].run.id, find_run(store, last[0].run.id)

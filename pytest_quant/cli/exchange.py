@@ -13,13 +13,13 @@ import click
 
 from pytest_quant.cli.common import existing_history, history_option, history_place, say
 from pytest_quant.errors import HistoryError, UsageError
-from pytest_quant.files import file_errors, whole_file
+from pytest_quant.files import file_errors, replace_file
 from pytest_quant.history import open_store
 from pytest_quant.history.git_branch import BRANCH, GitBranch
 from pytest_quant.history.git_branch import pull as pull_runs
 from pytest_quant.history.git_branch import push as push_runs
 from pytest_quant.history.json_lines import RunWithRecords, lines_of, read_runs
-from pytest_quant.history.rows import in_utc
+from pytest_quant.history.rows import to_utc
 from pytest_quant.printable import redact_address
 from pytest_quant.record import Run
 from pytest_quant.report.spreadsheet import csv_lines
@@ -70,7 +70,7 @@ def export(file: Path | None, form: str | None, which: str, place: str | None) -
         runs = _chosen_runs(which, where, unreadable)
         pieces = (line.encode() for line in csv_lines(runs)) if form == "csv" else lines_of(runs)
     target = None if str(file or "-") == "-" else file
-    opened = nullcontext(sys.stdout.buffer) if target is None else whole_file(target)
+    opened = nullcontext(sys.stdout.buffer) if target is None else replace_file(target)
     what = f"{target or 'the output'} cannot be written"
     number = -1
     with file_errors(HistoryError, what, "name a file in a folder with room"), opened as stream:
@@ -99,7 +99,7 @@ def _chosen_runs(which: str, where: str, unreadable: list[str]) -> Iterable[RunW
 
 
 def _durations(where: str, which: str) -> Iterator[bytes]:
-    """Yield the JSON that pytest-split reads. Raises `UsageError` where one run is named: a median needs several."""
+    """Yield the JSON that pytest-split reads. Raises `UsageError` if a single run is named: a median needs several."""
     if which != "all":
         raise UsageError("durations are of all runs together", value=f"--run {which}", fix="leave out --run")
     # Here, because other formats need none of it.
@@ -146,17 +146,17 @@ def import_records(files: tuple[Path, ...], expect: int | None, place: str | Non
     added, repeated = open_store(where).append_many(chain.from_iterable(map(read_runs, files)))
     rest = f", {repeated} already there" if repeated else ""
     say(f"{added} of {added + repeated} runs added to {where}{rest}")
-    if expect is not None and (missing := _missing(read, expect)):
+    if expect is not None and (missing := _list_missing(read, expect)):
         say(missing, color="red", err=True)
         sys.exit(1)
 
 
-def _missing(read: Sequence[tuple[Run, set[str]]], expected: int) -> str:
-    """Return which shards and tests of the newest commit never reported, a line each; empty where all did."""
+def _list_missing(read: Sequence[tuple[Run, set[str]]], expected: int) -> str:
+    """Return which shards and tests of the newest commit never reported, a line each; empty if all reported."""
     # Here, because few imports ask for it.
     from pytest_quant.history.shards import find_unreported
 
-    commit = max(read, key=lambda each: in_utc(each[0].started_at))[0].commit if read else None
+    commit = max(read, key=lambda each: to_utc(each[0].started_at))[0].commit if read else None
     of_commit = [(run, tests) for run, tests in read if run.commit == commit]
     found = find_unreported([run for run, _ in of_commit], set().union(*(tests for _, tests in of_commit)), expected)
     lines = [f"shards that never reported: {', '.join(found.shards)}"] if found.shards else []

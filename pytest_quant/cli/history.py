@@ -19,9 +19,9 @@ from pytest_quant.history.rows import StoredRun
 from pytest_quant.history.summaries import CheckSummary, SeriesSummary
 from pytest_quant.printable import clean
 from pytest_quant.record import run_to_json
-from pytest_quant.report.series import changes_text, series_list, series_name, series_text
+from pytest_quant.report.series_text import changes_text, series_list, series_name, series_text
 from pytest_quant.report.summary import table
-from pytest_quant.report.text import aligned
+from pytest_quant.report.text import align
 from pytest_quant.spec import SeriesKey
 
 if TYPE_CHECKING:
@@ -36,10 +36,10 @@ _LIST_SERIES = "pytest-quant history --series"
 
 
 class _History(click.Group):
-    """Takes words that are none of its commands as those of ``list``."""
+    """Takes words that name no command as arguments of ``list``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put ``list`` before the words where they name no command."""
+        """Put ``list`` before the words if they name no command."""
         if not args or args[0] not in (*self.commands, *ctx.help_option_names):
             args = ["list", *args]
         return super().parse_args(ctx, args)
@@ -74,7 +74,7 @@ _since_option = click.option(
 )
 
 
-@history.command("list", short_help="List the last runs, the series, or the checks of one of them.")
+@history.command("list", short_help="List the last runs, the series, or the checks of one run.")
 @click.argument("words", nargs=-1, metavar="[RUN|SERIES...]")
 @click.option("--series", "list_series", is_flag=True, help="List the series instead of the runs.")
 @click.option(
@@ -108,7 +108,7 @@ def list_records(
     """  # noqa: D301 - click reads a backspace
     store = open_store(existing_history(place), Path.cwd())
     name = " ".join(words)
-    series = _matching(store, name) if name or list_series else []
+    series = _find_matching(store, name) if name or list_series else []
     if len(series) == 1 and not list_series:
         limit = last or (None if as_json else _POINTS)
         points = store.points(series[0], branch=branch, since=since, limit=limit)
@@ -161,7 +161,7 @@ def changes(
 
     store = open_store(existing_history(place), Path.cwd())
     name = " ".join(words)
-    searched = _matching(store, name)
+    searched = _find_matching(store, name)
     if name and not searched:
         raise _unknown(store, name)
     branch = branch or main_branch(Path.cwd())
@@ -182,7 +182,7 @@ def changes(
         show(changes_text(level_changes, {key: series_name(key) for key in searched}, branch) + store.left_out)
 
 
-def _matching(store: Store, name: str) -> list[str]:
+def _find_matching(store: Store, name: str) -> list[str]:
     """Return the one series with the key `name`, else all whose test, model, engine and metric have its words."""
     words = name.lower().split()
     listed = store.series_keys()
@@ -227,7 +227,7 @@ def _print_runs(store: Store, runs: Sequence[StoredRun], *, as_json: bool) -> No
     for stored in runs if as_json else ():
         show_json(run_to_json(stored.run, store.records(stored.run.id)))
     if runs and not as_json:
-        show("\n".join(aligned([["run", "started", "commit", "branch", "checks"], *map(_cells, runs)])))
+        show("\n".join(align([["run", "started", "commit", "branch", "checks"], *map(_cells, runs)])))
 
 
 def _print_series(summary: SeriesSummary, points: Sequence[CheckSummary], left_out: str, *, as_json: bool) -> None:

@@ -10,11 +10,11 @@ from pathlib import Path
 import click
 
 from pytest_quant.cli.common import say, show, split_names
-from pytest_quant.init.model import described
+from pytest_quant.init.model_search import describe_input
 from pytest_quant.init.project import FORGES, index_pin, is_installable, is_kept_by_git
 from pytest_quant.init.render import GITLAB_INCLUDED, InitFacts, find_facts, gives_model, new_files, write_new
 from pytest_quant.printable import clean
-from pytest_quant.report.text import aligned
+from pytest_quant.report.text import align
 
 
 @click.command()
@@ -67,7 +67,7 @@ def init(
     )
     files = new_files(facts)
     written = write_new(facts.project.root, files, dry=dry_run)
-    show("\n".join(_described(facts)))
+    show("\n".join(_describe_facts(facts)))
     for path in files:
         done = "would write" if dry_run else "wrote"
         say(f"{done} {path}" if path in written else f"left {path}, which is there")
@@ -79,10 +79,10 @@ def init(
             say(line)
 
 
-def _described(facts: InitFacts) -> list[str]:
+def _describe_facts(facts: InitFacts) -> list[str]:
     """Return the facts, for the user to check."""
     signature = facts.model.signature
-    ends = (", ".join(map(described, tensors)) for tensors in (signature.inputs, signature.outputs))
+    ends = (", ".join(map(describe_input, tensors)) for tensors in (signature.inputs, signature.outputs))
     ci = f"{' and '.join(facts.forges)}, target branch {facts.project.branch}, Python {facts.python}"
     rows = [
         ("model", f"{facts.model.file or facts.model.expression}: {' -> '.join(ends)}"),
@@ -92,7 +92,7 @@ def _described(facts: InitFacts) -> list[str]:
         *([("install", "; ".join(facts.installation.lines))] if facts.forges else []),
         ("tests", facts.project.folder),
     ]
-    return aligned([(name, clean(text)) for name, text in rows])
+    return align([(name, clean(text)) for name, text in rows])
 
 
 def _next_steps(facts: InitFacts, files: Mapping[str, str], written: Collection[str]) -> Iterator[str]:

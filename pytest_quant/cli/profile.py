@@ -17,8 +17,8 @@ from pytest_quant.cli.common import say, show, show_json, width
 from pytest_quant.diagnose.layers import align
 from pytest_quant.errors import UsageError
 from pytest_quant.files import temporary_folder
-from pytest_quant.measure.sessions import LayerProfile
-from pytest_quant.report.layers import layers_document, layers_text
+from pytest_quant.measure.engine_trio import LayerProfile
+from pytest_quant.report.layer_table import layers_document, layers_text
 
 _MANY = 20
 
@@ -61,7 +61,7 @@ def profile(nodeid: str, pytest_options: tuple[str, ...], top: int, as_json: boo
         say(f"error: {nodeid} was skipped: {answer['skipped']}", color="red", err=True)
         sys.exit(1)
     elif "tests" in answer:
-        raise _not_one(nodeid, answer["tests"])
+        raise _selection_error(nodeid, answer["tests"])
     else:
         say(printed.rstrip(), err=True)
         sys.exit(1)
@@ -95,7 +95,7 @@ def _run_pytest(nodeid: str, options: Sequence[str], file: Path, folder: Path) -
     return "".join(lines)
 
 
-def _not_one(nodeid: str, tests: Sequence[str]) -> UsageError:
+def _selection_error(nodeid: str, tests: Sequence[str]) -> UsageError:
     """Return the error for a node id that names none or several of the marked tests."""
     if not tests:
         return UsageError(

@@ -76,16 +76,16 @@ def assemble(
         group = waiting.pop(key)
         samples_waiting -= len(group)
         bytes_waiting -= len(group) * _sample_bytes(group[0][1][0])
-        yield _stacked(group, batch_size if pad else len(group))
+        yield _stack(group, batch_size if pad else len(group))
     for group in waiting.values():
-        yield _stacked(group, batch_size if pad else len(group))
+        yield _stack(group, batch_size if pad else len(group))
 
 
 def _sample_bytes(inputs: Feeds) -> int:
     return sum(row.nbytes for row in inputs.values())
 
 
-def _stacked(group: list[tuple[int, Sample]], size: int) -> Batch:
+def _stack(group: list[tuple[int, Sample]], size: int) -> Batch:
     """Return a batch of the samples of one shape, filled up to `size` with the last one."""
     n, (first, (inputs, label)), last = len(group), group[0], group[-1]
     rows = [sample[0] for _, sample in [*group, *[last] * (size - n)]]
@@ -101,7 +101,7 @@ def dtype_name(dtype: np.dtype[Any]) -> str:
     return dtype.name
 
 
-def without_torch(value: object) -> object:
+def convert_torch(value: object) -> object:
     """Return the numpy array that a torch tensor holds, and any other value as it is."""
     tensor: Any = value
     return tensor.detach().cpu().numpy() if hasattr(value, "detach") and hasattr(value, "numpy") else value
@@ -110,7 +110,7 @@ def without_torch(value: object) -> object:
 def to_array(value: object, what: str) -> NDArray[Any]:
     """Return `value` as an array, without a copy where possible. Raises `DataError` when it cannot be converted."""
     try:
-        array = np.asarray(without_torch(value))
+        array = np.asarray(convert_torch(value))
     except (TypeError, ValueError) as error:
         raise DataError(
             f"{what} cannot be turned into an array",
@@ -147,7 +147,7 @@ def labels_of(value: object, n: int, what: str) -> NDArray[Any]:
     DataError : a dict cannot be split into `n` labels, or `value` is a single value.
     """
     if isinstance(value, Mapping):
-        return as_objects(_taken_apart(value, n, what))
+        return wrap_objects(_take_apart(value, n, what))
     numbers = _numbers(value)
     if numbers is not None:
         return numbers
@@ -160,7 +160,7 @@ def labels_of(value: object, n: int, what: str) -> NDArray[Any]:
             fix="give [label] for a single sample",
         )
     text = isinstance(value, np.ndarray) and value.dtype.kind in "US" and value.ndim == 1
-    return as_objects(every.tolist() if text else list(every))
+    return wrap_objects(every.tolist() if text else list(every))
 
 
 def label_of(value: object, what: str) -> NDArray[Any]:
@@ -171,10 +171,10 @@ def label_of(value: object, what: str) -> NDArray[Any]:
     DataError : the label contains NaN or infinity.
     """
     numbers = None if isinstance(value, Mapping) else _numbers(value)
-    return as_objects([value]).reshape(()) if numbers is None else widened(numbers, what)
+    return wrap_objects([value]).reshape(()) if numbers is None else widen(numbers, what)
 
 
-def widened(labels: NDArray[Any], what: str) -> NDArray[Any]:
+def widen(labels: NDArray[Any], what: str) -> NDArray[Any]:
     """Return numbers as int64 or float64, so that arithmetic on them cannot overflow; objects as they are.
 
     Raises
@@ -191,8 +191,8 @@ def widened(labels: NDArray[Any], what: str) -> NDArray[Any]:
     return numbers
 
 
-def as_objects(labels: Sequence[object]) -> NDArray[Any]:
-    """Return an object array (n,) with one element for each label, even where the labels are sequences themselves."""
+def wrap_objects(labels: Sequence[object]) -> NDArray[Any]:
+    """Return an object array (n,) with one element for each label, even if the labels are sequences themselves."""
     objects = np.empty(len(labels), object)
     for index, label in enumerate(labels):
         objects[index] = label
@@ -200,9 +200,9 @@ def as_objects(labels: Sequence[object]) -> NDArray[Any]:
 
 
 def _numbers(value: object) -> NDArray[Any] | None:
-    """Return numbers of one shape as an array, ``None`` where `value` contains anything else."""
+    """Return numbers of one shape as an array, ``None`` if `value` contains anything else."""
     try:
-        array = np.asarray(without_torch(value))
+        array = np.asarray(convert_torch(value))
         if array.dtype.kind == "O":
             array = np.asarray(array.tolist())
     except (TypeError, ValueError, RuntimeError):
@@ -210,9 +210,9 @@ def _numbers(value: object) -> NDArray[Any] | None:
     return array if array.dtype.kind in "biuf" else None
 
 
-def _taken_apart(value: object, n: int, what: str) -> list[Any]:
+def _take_apart(value: object, n: int, what: str) -> list[Any]:
     if isinstance(value, Mapping):
-        parts = {name: _taken_apart(part, n, f"{what}['{name}']") for name, part in value.items()}
+        parts = {name: _take_apart(part, n, f"{what}['{name}']") for name, part in value.items()}
         return [{name: part[index] for name, part in parts.items()} for index in range(n)]
     every: Any = value
     length = _count_of(value)
@@ -251,11 +251,11 @@ def canonical_bytes(value: object, where: str) -> bytes:
     DataError : `value` contains a type that has no encoding; `where` names the label in the message.
     """
     try:
-        return json.dumps(value, sort_keys=True, default=_encoded).encode()
+        return json.dumps(value, sort_keys=True, default=_encode_value).encode()
     except (TypeError, ValueError, RuntimeError) as error:
         shown = repr(value)
         raise DataError(
-            f"{where} holds {type(value).__name__}, whose content cannot be told from another's",
+            f"{where} holds {type(value).__name__}, whose content cannot be compared with another's",
             value=f"{shown if len(shown) <= _MAX_SHOWN else f'{shown[:_MAX_SHOWN]}...'} ({error})",
             allowed="text, bytes, numbers, True, False, None, numpy arrays, torch tensors, and lists, tuples and dicts "
             "of these",
@@ -263,11 +263,11 @@ def canonical_bytes(value: object, where: str) -> bytes:
         ) from error
 
 
-def _encoded(value: object) -> object:
+def _encode_value(value: object) -> object:
     """Return what stands in JSON for a value that it does not have: bytes, a scalar of numpy, an array."""
     if isinstance(value, bytes):
         return {"bytes": value.hex()}
-    array = np.asarray(without_torch(value))
+    array = np.asarray(convert_torch(value))
     kind = array.dtype.kind
     if kind not in "biufcMmOUS" or (kind == "O" and not array.ndim):
         raise TypeError(f"{type(value).__name__} is none of the types that are allowed")

@@ -42,7 +42,7 @@ class Layout:
         """Inputs without a batch axis, which take one value for all samples of a run."""
         return frozenset(name for name, axis in self.axes.items() if axis is None)
 
-    def arranged(self, feeds: Feeds) -> Feeds:
+    def arrange(self, feeds: Feeds) -> Feeds:
         """Return one batch as the model takes it: samples on the model's batch axis, steps on axis 0.
 
         `feeds` holds arrays (samples, ...) or (samples, steps, ...) by input name, and one value for inputs in `whole`.
@@ -53,12 +53,12 @@ class Layout:
         return feeds | moved
 
     def samples(self, feeds: Feeds, rows: Sequence[int]) -> Feeds:
-        """Return the samples at the indices `rows` of a batch that `arranged` returned."""
+        """Return the samples at the indices `rows` of a batch that `arrange` returned."""
         along = {name: axis for name in feeds if (axis := self._along(name)) is not None}
         return feeds | {name: np.ascontiguousarray(np.take(feeds[name], rows, axis)) for name, axis in along.items()}
 
     def _along(self, name: str) -> int | None:
-        """Return the axis of samples in a batch of an input, behind that of steps; ``None`` where it has none."""
+        """Return the axis of samples in a batch of an input, behind the axis of steps; ``None`` without it."""
         axis = self.axes[name]
         return None if axis is None else axis + (name in self.stepped)
 
@@ -98,7 +98,7 @@ def find_layout(
         if tensor.name in named:
             # Of a tensor of any rank the data has the rank, and the steps of sequences are no axis of the model's.
             rank = ranks[tensor.name] - steps if tensor.shape is None else len(tensor.shape)
-            axes[tensor.name] = _checked_axis(tensor.name, named[tensor.name], rank, where)
+            axes[tensor.name] = _check_axis(tensor.name, named[tensor.name], rank, where)
         elif free:
             axes[tensor.name] = _free_axis(tensor, symbol)
         else:
@@ -112,7 +112,7 @@ def find_layout(
 
 
 def fixed_batch_size(signature: Signature, axes: Mapping[str, int | None]) -> int | None:
-    """Return the batch size that the graph fixes, ``None`` where it is free; `axes` are batch axes by input name."""
+    """Return the batch size that the graph fixes, ``None`` if it is free; `axes` are batch axes by input name."""
     return next(iter(_fixed_sizes(signature.inputs, axes).values()), None)
 
 
@@ -136,7 +136,7 @@ def _batch_symbol(inputs: list[TensorInfo]) -> str:
 
 
 def _free_axis(tensor: TensorInfo, symbol: str) -> int | None:
-    """Return the batch axis of an input in a graph with a free batch size, ``None`` where its leading size is fixed."""
+    """Return the batch axis of an input in a graph with a free batch size, ``None`` if its leading size is fixed."""
     if tensor.shape is None:
         return 0
     if symbol and symbol in tensor.symbols:
@@ -152,7 +152,7 @@ def _is_free(tensor: TensorInfo, symbol: str, named: Mapping[str, int | None]) -
     return axis is not None and (tensor.shape is None or (axis < len(tensor.shape) and tensor.shape[axis] is None))
 
 
-def _checked_axis(name: str, axis: int | None, rank: int, where: str) -> int | None:
+def _check_axis(name: str, axis: int | None, rank: int, where: str) -> int | None:
     if axis is not None and axis >= rank:
         raise DataError(
             f"{where}: batch_axes names an axis that input '{name}' does not have",
@@ -169,7 +169,7 @@ def _only_size(inputs: list[TensorInfo], axes: Mapping[str, int | None], where: 
         raise DataError(
             f"{where}: the inputs of the model differ in the number of samples that they fix",
             value=", ".join(f"'{name}': {size}" for name, size in sizes.items()),
-            fix="say which axis counts samples, None where no axis does: "
+            fix="say which axis counts samples, None if no axis does: "
             f"Model.from_onnx(path, batch_axes={dict.fromkeys(sizes) | {next(iter(sizes)): axes[next(iter(sizes))]}})",
         )
     return next(iter(sizes.values()), None)

@@ -47,7 +47,7 @@ def runs_by_task(places: Sequence[Path], tasks: Sequence[str]) -> dict[str, list
     """
     files: dict[str, list[Path]] = {}
     for place in places:
-        for file in _below(place) if place.is_dir() else [place]:
+        for file in _list_files(place) if place.is_dir() else [place]:
             match = _FILE.fullmatch(file.name)
             files.setdefault(match["task"] if match else file.stem, []).append(file)
     missing = next((task for task in tasks if task not in files), "")
@@ -62,7 +62,7 @@ def runs_by_task(places: Sequence[Path], tasks: Sequence[str]) -> dict[str, list
     return {task: sorted(files[task], key=lambda file: file.name) for task in tasks or sorted(files)}
 
 
-def _below(folder: Path) -> list[Path]:
+def _list_files(folder: Path) -> list[Path]:
     files = sorted(folder.rglob("samples_*.jsonl"))
     models = sorted({str(file.parent.relative_to(folder)) for file in files})
     if len(models) > 1:
@@ -70,7 +70,8 @@ def _below(folder: Path) -> list[Path]:
             f"{folder} has samples of several models",
             value=", ".join(models),
             allowed="one model for each side; its runs are in one folder",
-            fix=f"name that of one model, '{folder / models[0]}', or a list of folders that are runs of one model",
+            fix=f"name the folder of one model, '{folder / models[0]}', or a list of folders that are runs of one "
+            f"model",
         )
     return files
 
@@ -100,7 +101,7 @@ def read_task_run(file: Path, metric: str, task: str) -> tuple[ScoreRun, str]:
     # Several devices may log the same answers in another order.
     origin = hashlib.sha256(b"".join(sorted(answers))).hexdigest() if answers else ""
     if not kinds and metric:
-        run, metric = _unnamed_run(file, name, wanted, task)
+        run, metric = _read_unnamed_run(file, name, wanted, task)
         return replace(run, origin=origin), metric
     fitting = [kind for kind in kinds if not metric or kind == metric or (not wanted and kind.startswith(f"{name},"))]
     if len(fitting) != 1:
@@ -112,7 +113,7 @@ def read_task_run(file: Path, metric: str, task: str) -> tuple[ScoreRun, str]:
     return replace(run_of(file.name, rows, "doc_id", name, _prompt, task=task), origin=origin), fitting[0]
 
 
-def _unnamed_run(file: Path, name: str, wanted: str, task: str) -> tuple[ScoreRun, str]:
+def _read_unnamed_run(file: Path, name: str, wanted: str, task: str) -> tuple[ScoreRun, str]:
     """Return a run as versions before 0.4.7 logged it: a row for each document and filter, which it does not name.
 
     Filters come in one order, and the results beside the file have the mean of each: so the nth rows of all documents
@@ -137,7 +138,7 @@ def _unnamed_run(file: Path, name: str, wanted: str, task: str) -> tuple[ScoreRu
     if (wanted and kind in told) or (not told and len(runs) > 1):
         fix = f"keep the rows of one filter in the file, and write metric='{kind if told else name}'"
     raise DataError(
-        f"{file.name} does not name the filters of its rows, as lm-eval before 0.4.7, nor do the results tell them",
+        f"{file.name} does not name the filters of its rows, as lm-eval before 0.4.7, nor do the results name them",
         value=f"{len(runs)} rows for each document, and metric '{kind}'",
         allowed=", ".join(told) or f"{name}, where the file has the rows of one filter",
         fix=fix,
@@ -184,7 +185,7 @@ def results_of(file: Path, task: str, metric: str, known: Settings) -> tuple[Bet
 
 
 def _results(file: Path) -> object:
-    """Return the results beside a file of samples, ``None`` where there are none. Raises `DataError`."""
+    """Return the results beside a file of samples, ``None`` without results. Raises `DataError`."""
     match = _FILE.fullmatch(file.name)
     results = sorted(file.parent.glob(f"*_{match['time']}.json")) if match else []
     try:
@@ -204,7 +205,7 @@ def _settings(document: object, task: str) -> dict[str, str]:
 
 
 def _arguments(given: object) -> str:
-    """Return arguments in the order of their names, without what does not tell models apart."""
+    """Return arguments in the order of their names, without those that do not distinguish models."""
     if isinstance(given, Mapping):
         given = ",".join(f"{name}={value}" for name, value in given.items())
     pairs = sorted(text.strip().rstrip("/\\").partition("=") for text in str(given).split(","))

@@ -11,7 +11,7 @@ import numpy as np
 
 from pytest_quant.data.batch import Batch, Feeds, LabelKind
 from pytest_quant.data.layout import Layout, SampleShapes, find_shapes
-from pytest_quant.data.scan import SampleSet, digest_of, evenly_spaced, scan_samples
+from pytest_quant.data.scan import SampleSet, digest_of, even_indices, scan_samples
 from pytest_quant.data.source import DataContract
 from pytest_quant.errors import DataError, nearest
 from pytest_quant.result import TimedSample
@@ -79,23 +79,23 @@ class Data:
 
     @property
     def fixed_batch_size(self) -> int | None:
-        """The number of samples in one run where the model fixes it: 1 when no input has an axis for them."""
+        """The number of samples in one run if the model fixes it: 1 when no input has an axis for them."""
         return self.layout.fixed_batch_size if any(axis is not None for axis in self.layout.axes.values()) else 1
 
-    def fitting(self, batch_size: int = EVAL_BATCH_SIZE, output_bytes: int = 0) -> int:
+    def fit_batch_size(self, batch_size: int = EVAL_BATCH_SIZE, output_bytes: int = 0) -> int:
         """Return how many samples to run at once: `batch_size`, or as many fewer, at least 1, as memory is to hold.
 
         That follows from the bytes of one sample alone: of its inputs, of the largest tensor, and of its outputs.
         """
         return max(1, min(batch_size, _BATCH_BYTES // max(1, self.sample_bytes + self.tensor_bytes + output_bytes)))
 
-    def evaluated_together(self, timed_size: int, output_bytes: int = 0) -> int:
+    def find_evaluation_size(self, timed_size: int, output_bytes: int = 0) -> int:
         """Return how many samples to evaluate at once: as many as memory and the set allow, see `fitting`.
 
         Not fewer than are timed together, for which there must be memory.
         """
         most = min(EVAL_BATCH_SIZE, self.n)
-        return max(self.fitting(most, output_bytes), min(timed_size, most))
+        return max(self.fit_batch_size(most, output_bytes), min(timed_size, most))
 
     def batches(self, batch_size: int, pad: bool = False) -> Iterator[Batch]:
         """Start a pass over the evaluation set.
@@ -126,9 +126,11 @@ class Data:
                 allowed="a count, a share, or data of the same form without labels",
                 fix="write Dataset.from_arrays(inputs, labels, calibration=100)",
             )
-        part = self.calibration_part if samples is None else self.calibration_part.spaced(samples)
+        part = self.calibration_part if samples is None else self.calibration_part.space_evenly(samples)
         pad = self.fixed_batch_size is not None
-        batches = (batch.feeds for batch in part.batches(self.fixed_batch_size or self.fitting(batch_size), pad=pad))
+        batches = (
+            batch.feeds for batch in part.batches(self.fixed_batch_size or self.fit_batch_size(batch_size), pad=pad)
+        )
         return batches if self.steps is None else self.steps(batches)
 
     def calibrating(self, plan: Calibration) -> int:
@@ -139,16 +141,16 @@ class Data:
         """Return the data with at most `samples` evenly spaced evaluation samples, held in memory."""
         if samples >= self.n:
             return self
-        hashes = array("Q", (self.input_hashes[index] for index in evenly_spaced(self.n, samples)))
-        part = self.evaluation_part.spaced(samples).in_memory()
+        hashes = array("Q", (self.input_hashes[index] for index in even_indices(self.n, samples)))
+        part = self.evaluation_part.space_evenly(samples).load()
         return replace(self, n=samples, evaluation_part=part, input_hashes=hashes)
 
     def first(self, batch_size: int) -> Feeds:
-        """Return the first evaluation samples as one full batch, its last sample repeated where they are too few."""
+        """Return the first evaluation samples as one full batch, its last sample repeated if there are too few."""
         return next(self.batches(batch_size, pad=True)).feeds
 
     def timed(self, batch_size: int, index: int | None = None) -> tuple[Feeds, TimedSample]:
-        """Return the full batch that is timed: a sample, and those of its shapes that follow it, the last one repeated.
+        """Return the full batch that is timed: a sample and the next samples of its shapes, the last sample repeated.
 
         Parameters
         ----------
@@ -208,7 +210,7 @@ def open_data(dataset: Dataset, signature: Signature, model: Model | None = None
     taken: list[int] = []
     evaluated, calibrated = scan.input_hashes, array("Q")
     if isinstance(calibrating, (int, float)):
-        taken = evenly_spaced(n, calibration_count(calibrating, n, what))
+        taken = even_indices(n, calibration_count(calibrating, n, what))
         chosen = np.zeros(n, bool)
         chosen[taken] = True
         evaluation, calibration = replace(evaluation, chosen=~chosen), replace(evaluation, chosen=chosen)
@@ -235,7 +237,7 @@ def open_data(dataset: Dataset, signature: Signature, model: Model | None = None
         evaluation_part=evaluation,
         calibration_part=calibration,
         layout=evaluation.layout,
-        output_axes=contract.of_outputs,
+        output_axes=contract.named_output_axes,
         free=frozenset(
             tensor.name
             for tensor in signature.inputs

@@ -62,7 +62,7 @@ def hash_rows(block: SampleBlock, what: str, first: int) -> tuple[array[int], ar
 
 
 def _rows(values: NDArray[np.generic], where: str, first: int) -> tuple[bytes, list[bytes] | list[memoryview]]:
-    """Return dtype and shape of a row, and the bytes of each row, without a copy where memory is contiguous.
+    """Return dtype and shape of a row, and the bytes of each row, without a copy if memory is contiguous.
 
     Objects are encoded by their content, not by how they print; messages name one by `where` and its sample, of which
     the first row has the index `first`.
@@ -205,7 +205,7 @@ def _check_finite(block: SampleBlock, what: str, first: int) -> None:
             )
 
 
-def evenly_spaced(n: int, k: int) -> list[int]:
+def even_indices(n: int, k: int) -> list[int]:
     """Return `k` indices below `n`: ``round(i * (n - 1) / (k - 1))``, and index 0 alone for ``k == 1``.
 
     For ``k <= n`` they are distinct: neighbours lie at least 1 apart before rounding.
@@ -251,7 +251,7 @@ class SampleSet:
         layout, whole = self.layout, self.layout.whole
         for batch in self._batches(batch_size, pad=pad):
             feeds = {name: rows[0, ...] if name in whole else rows for name, rows in batch.feeds.items()}
-            yield replace(batch, feeds=layout.arranged(feeds))
+            yield replace(batch, feeds=layout.arrange(feeds))
 
     def _batches(self, batch_size: int, *, pad: bool) -> Iterator[Batch]:
         """Yield batches with the samples on axis 0."""
@@ -265,14 +265,14 @@ class SampleSet:
         """Return the chosen ones of `hashes`, which has one for each sample of the source."""
         return hashes if self.chosen is None else array("Q", np.asarray(hashes)[self.chosen].tobytes())
 
-    def spaced(self, k: int) -> SampleSet:
+    def space_evenly(self, k: int) -> SampleSet:
         """Return at most `k` of the chosen samples, evenly spaced."""
         chosen = np.ones(len(self.hashes), bool) if self.chosen is None else self.chosen
         indices = np.flatnonzero(chosen)
         if k >= len(indices):
             return self
         fewer = np.zeros_like(chosen)
-        fewer[indices[evenly_spaced(len(indices), k)]] = True
+        fewer[indices[even_indices(len(indices), k)]] = True
         return replace(self, chosen=fewer)
 
     def since(self, index: int) -> SampleSet:
@@ -281,7 +281,7 @@ class SampleSet:
         later[np.flatnonzero(later)[:index]] = False
         return replace(self, chosen=later)
 
-    def in_memory(self) -> SampleSet:
+    def load(self) -> SampleSet:
         """Return the same samples held in memory, so that no later pass reads a stream again."""
         if self.arrays is not None:
             return self
@@ -292,7 +292,7 @@ class SampleSet:
         return replace(self, blocks=lambda: iter(blocks), hashes=hashes, sizes=self.pick(self.sizes), chosen=None)
 
     def _cuts(self, arrays: Feeds, batch_size: int, *, pad: bool) -> Iterator[Batch]:
-        """Yield batches of samples in memory, without a copy where all are chosen and memory is contiguous."""
+        """Yield batches of samples in memory, without a copy if all are chosen and memory is contiguous."""
         indices = None if self.chosen is None else np.flatnonzero(self.chosen)
         total = len(self.hashes) if indices is None else len(indices)
         for start in range(0, total, batch_size):
@@ -330,7 +330,7 @@ class SampleSet:
         for offset, (old, new) in enumerate(zip(first, now, strict=False)):
             if old != new:
                 raise self._unstable(f"sample {position + offset} differs between two passes")
-        raise self._unstable(f"a later pass goes on after {len(self.hashes)} samples, where the first ended")
+        raise self._unstable(f"a later pass goes on after {len(self.hashes)} samples; the first pass ended there")
 
     def _unstable(self, what: str) -> DataError:
         return DataError(

@@ -90,7 +90,7 @@ def run_of(
 
 
 def value_of(place: str, row: Row, key: str) -> Any:
-    """Return the value called `key`, in which dots lead into objects. Raises `DataError` where there is none."""
+    """Return the value called `key`, in which dots lead into objects. Raises `DataError` if it is missing."""
     if key in row:
         return row[key]
     try:
@@ -109,7 +109,7 @@ def _is_number(value: object) -> bool:
 def _id(place: str, value: object, key: str) -> str:
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         fix = f"name the key that tells samples apart, in place of '{key}': id='...'"
-        raise DataError(f"{place}: an id is a text or a whole number", value=_shown(value), fix=fix)
+        raise DataError(f"{place}: an id is a text or a whole number", value=_show_value(value), fix=fix)
     # Half of a surrogate pair, which JSON may have, is in no text that is written.
     return str(value).encode("utf-8", "backslashreplace").decode()
 
@@ -121,9 +121,9 @@ def _number(place: str, value: object, key: str) -> float:
     if not _is_number(value):
         raise DataError(
             f"{place}: '{key}' is not a number",
-            value=_shown(value),
+            value=_show_value(value),
             allowed="a number for each sample, true or false",
-            fix="name a metric that is the mean of one number for each sample; a list is a part of one that is not",
+            fix="name a metric that is the mean of one number for each sample; a list belongs to a metric that is not",
         )
     try:
         number = float(value)  # type: ignore[arg-type]
@@ -135,7 +135,7 @@ def _number(place: str, value: object, key: str) -> float:
     return number
 
 
-def _shown(value: object) -> str:
+def _show_value(value: object) -> str:
     text = repr(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
@@ -145,30 +145,32 @@ def rows_of(path: Path) -> Rows:
     readers = {".jsonl": _json, ".ndjson": _json, ".json": _json, ".csv": _csv, ".parquet": _parquet}
     if path.suffix.lower() not in readers:
         allowed = ", ".join(readers)
-        raise UsageError("Scores: the ending tells how a file is read", value=path.name, allowed=allowed)
+        raise UsageError("Scores: the ending decides how a file is read", value=path.name, allowed=allowed)
     with file_errors(DataError, f"{path} cannot be read", "look whether the run that writes it has ended"):
         yield from readers[path.suffix.lower()](path)
 
 
 def _json(path: Path) -> Rows:
     with open_file(path) as stream:
-        listed = _listed(stream)
+        listed = _read_list(stream)
         stream.seek(0)
         samples = ((f"{path.name}, sample {number}", row) for number, row in enumerate(listed, 1))
-        lines = ((place, _decoded(place, line)) for place, line in _lines(stream, path.name) if line.strip())
+        lines = ((place, _decode(place, line)) for place, line in _lines(stream, path.name) if line.strip())
         for place, row in samples if listed else lines:
             if not isinstance(row, dict):
-                raise DataError(f"{place}: it is no object", value=_shown(row), allowed='{"id": ..., "score": ...}')
+                raise DataError(
+                    f"{place}: it is no object", value=_show_value(row), allowed='{"id": ..., "score": ...}'
+                )
             yield place, row
 
 
-def _listed(stream: BinaryIO) -> list[object]:
+def _read_list(stream: BinaryIO) -> list[object]:
     """Return the samples of a file that is one value, a list or an object with a list; none for a row in each line."""
     first, second = stream.readline(MOST_LINE_BYTES), stream.readline(MOST_LINE_BYTES)
     if second and first.startswith(b"{") and first.rstrip().endswith(b"}"):
         return []
     with suppress(DataError):
-        value = _decoded("", first + second + stream.read(MOST_DOCUMENT_BYTES))
+        value = _decode("", first + second + stream.read(MOST_DOCUMENT_BYTES))
         parts = value.items() if isinstance(value, dict) else [("samples", value)]
         lists = {name: part for name, part in parts if isinstance(part, list) and dict in map(type, part)}
         return lists.get("samples", lists.popitem()[1] if len(lists) == 1 else [])
@@ -186,7 +188,7 @@ def _lines(stream: BinaryIO, name: str) -> Iterator[tuple[str, bytes]]:
         yield f"{name}, line {number}", line
 
 
-def _decoded(place: str, text: bytes) -> object:
+def _decode(place: str, text: bytes) -> object:
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):
@@ -194,7 +196,7 @@ def _decoded(place: str, text: bytes) -> object:
         try:
             return json.loads(text)
         except (ValueError, RecursionError) as error:
-            shown = _shown(text[:_SHOWN].decode("utf-8", "replace"))
+            shown = _show_value(text[:_SHOWN].decode("utf-8", "replace"))
             fix = "write one object in a line, or one list in the file; if it was cut, look whether the run has ended"
             raise DataError(f"{place}: it is no JSON, {error}", value=shown, fix=fix) from error
 

@@ -66,14 +66,14 @@ def read_scores(scores: Scores) -> tuple[PairedScores, ...]:
     if scores.kind == "lm_eval":
         return tuple(_tasks(scores))
     sides = [_runs(scores, side) for side in (scores.reference, scores.candidate)]
-    return (_paired(scores, "", scores.metric, sides, scores.better or "higher"),)
+    return (_pair_scores(scores, "", scores.metric, sides, scores.better or "higher"),)
 
 
 def _runs(scores: Scores, side: Sequence[Any]) -> list[ScoreRun]:
     if scores.kind == "files":
         runs = ((file, run_of(file.name, rows_of(file), scores.id, scores.score)) for file in side)
         return [replace(run, origin=str(file.resolve())) for file, run in runs]
-    return [run for array in side for run in _of_array(array, scores.ids)]
+    return [run for array in side for run in _read_array(array, scores.ids)]
 
 
 def _tasks(scores: Scores) -> list[PairedScores]:
@@ -93,7 +93,7 @@ def _tasks(scores: Scores) -> list[PairedScores]:
         if len(metrics) > 1:
             raise DataError(f"the runs of task '{task}' have other metrics", value=", ".join(metrics))
         ((metric, better),) = metrics.items()
-        tasks.append(_paired(scores, task, metric, [[run for run, *_ in side] for side in runs], better))
+        tasks.append(_pair_scores(scores, task, metric, [[run for run, *_ in side] for side in runs], better))
     return tasks
 
 
@@ -109,7 +109,7 @@ def _task_run(file: Path, metric: str, task: str, known: Settings) -> tuple[Scor
     return run, metric, better
 
 
-def _of_array(array: Any, ids: object) -> Iterator[ScoreRun]:
+def _read_array(array: Any, ids: object) -> Iterator[ScoreRun]:
     rows = np.atleast_2d(np.asarray(array))
     names = list(range(rows.shape[-1])) if ids is None else np.asarray(ids).ravel().tolist()
     if rows.ndim != 2 or len(names) != rows.shape[1]:
@@ -125,7 +125,7 @@ def _of_array(array: Any, ids: object) -> Iterator[ScoreRun]:
         yield run_of(where, named, "id", "score")
 
 
-def _paired(scores: Scores, task: str, metric: str, sides: list[list[ScoreRun]], better: Better) -> PairedScores:
+def _pair_scores(scores: Scores, task: str, metric: str, sides: list[list[ScoreRun]], better: Better) -> PairedScores:
     # Files of both sides may have one name.
     named = zip(("reference", "candidate"), sides, strict=True)
     sides = [[replace(run, where=f"{name} {run.where}") for run in side] for name, side in named]
@@ -150,7 +150,7 @@ def _paired(scores: Scores, task: str, metric: str, sides: list[list[ScoreRun]],
         )
     is_counted = scores.missing == "worst" and unit == "%"
     left_out = lacked[0] if is_counted else lacked[0] | lacked[1]
-    notes = _other_samples(task, runs, prompts, left_out)
+    notes = _note_other_samples(task, runs, prompts, left_out)
     ids, worst = sorted(prompts.keys() - left_out), 0.0 if better == "higher" else max(100.0 / scale, highest)
     arrays, copies = [], []
     for side, given in zip(sides, answers, strict=True):
@@ -180,7 +180,9 @@ def _answers(run: ScoreRun, prompts: Mapping[str, str]) -> dict[str, float]:
     return {name: score for name, prompt, score in rows if prompt == prompts[name]}
 
 
-def _other_samples(task: str, runs: Sequence[ScoreRun], prompts: Mapping[str, str], left_out: set[str]) -> list[str]:
+def _note_other_samples(
+    task: str, runs: Sequence[ScoreRun], prompts: Mapping[str, str], left_out: set[str]
+) -> list[str]:
     """Return notes on the samples that runs lack or have under another prompt. Raises `DataError` for many."""
     notes = []
     for run in runs:

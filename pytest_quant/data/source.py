@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from pytest_quant.data.batch import (
     Feeds,
     Sample,
-    as_objects,
     dtype_name,
     is_object,
     label_of,
     labels_of,
     to_array,
-    widened,
+    widen,
+    wrap_objects,
 )
 from pytest_quant.data.layout import Layout, find_layout
 from pytest_quant.errors import DataError, nearest
@@ -127,7 +127,7 @@ def _check_dtype(array: NDArray[np.generic], tensor: TensorInfo, where: str) -> 
 
 
 def _check_shape(shape: tuple[int, ...], tensor: TensorInfo, layout: Layout, where: str) -> None:
-    """Check `shape`, that of one sample without the batch axis."""
+    """Check `shape`, the shape of a sample without the batch axis."""
     axis = layout.axes[tensor.name]
     if tensor.shape is None:
         return
@@ -140,7 +140,7 @@ def _check_shape(shape: tuple[int, ...], tensor: TensorInfo, layout: Layout, whe
             value=f"a sample of shape {_text(shape)}",
             allowed=_text(wanted),
             fix="reshape the samples; batches go to Dataset.from_loader, single ones to from_iterable; a sample has no "
-            f"batch axis, and where the input has none either, say so: batch_axes={{'{tensor.name}': None}}",
+            f"batch axis, and if the input has none either, say so: batch_axes={{'{tensor.name}': None}}",
         )
     if any(size not in (None, given) for size, given in zip(wanted, shape, strict=True)):
         raise DataError(
@@ -158,7 +158,7 @@ def _text(shape: tuple[int | None, ...]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SampleBlock:
-    """Consecutive samples of one shape, on axis 0 of every array even where the model's input has no batch axis.
+    """Consecutive samples of one shape, on axis 0 of every array even if the model's input has no batch axis.
 
     Attributes
     ----------
@@ -175,7 +175,7 @@ class SampleBlock:
         """Yield each sample as views; with `label_objects` each label is the object that the user gave."""
         labels = self.labels
         if label_objects and labels is not None and not is_object(labels) and self.given is not None:
-            labels = as_objects(self.given)
+            labels = wrap_objects(self.given)
         for i in range(self.n):
             inputs = {name: array[i, ...] for name, array in self.feeds.items()}
             yield inputs, None if labels is None else labels[i, ...]
@@ -203,7 +203,7 @@ class DataContract:
     states: frozenset[str]
 
     @property
-    def of_outputs(self) -> dict[str, int | None]:
+    def named_output_axes(self) -> dict[str, int | None]:
         """Batch axes of outputs that the user names."""
         names = {tensor.name for tensor in self.signature.outputs}
         return {name: axis for name, axis in {**self.batch_axes, **self.in_arrays}.items() if name in names}
@@ -217,7 +217,7 @@ class DataContract:
 def open_source(
     dataset: Dataset, contract: DataContract, *, labelled: bool
 ) -> tuple[Pass, Feeds | None, NDArray[Any] | None]:
-    """Return what starts a pass over data of any form; and all its inputs and labels where they are in memory.
+    """Return what starts a pass over data of any form; and all its inputs and labels if they are in memory.
 
     Parameters
     ----------
@@ -231,7 +231,7 @@ def open_source(
         sample is not what the model takes.
     """
     if dataset.kind == "arrays":
-        return _from_arrays(dataset, contract)
+        return _read_arrays(dataset, contract)
     samples = _require_reiterable(dataset.inputs, dataset.name)
     blocks = partial(_loader_blocks, key=dataset.label) if dataset.kind == "loader" else _iterable_blocks
     return lambda: blocks(samples, contract, dataset.name, labelled=labelled), None, None
@@ -250,11 +250,11 @@ def inputs_of(dataset: Dataset) -> tuple[TensorInfo, ...]:
     return tuple(TensorInfo(name, dtype_name(array.dtype), (None,) * array.ndim) for name, array in feeds.items())
 
 
-def _from_arrays(dataset: Dataset, contract: DataContract) -> tuple[Pass, Feeds, NDArray[Any] | None]:
+def _read_arrays(dataset: Dataset, contract: DataContract) -> tuple[Pass, Feeds, NDArray[Any] | None]:
     what, labels = dataset.name, dataset.labels
     feeds = name_inputs(dataset.inputs, contract.signature, what, contract.states)
     layout = contract.layout({name: array.ndim for name, array in feeds.items()}, what)
-    feeds, shared = _samples_first(feeds, contract, layout)
+    feeds, shared = _put_samples_first(feeds, contract, layout)
     lengths = {f"input '{name}'": _length(array, f"{what}, input '{name}'") for name, array in feeds.items()}
     every_label = None if labels is None else labels_of(labels, next(iter(lengths.values()), 1), f"{what}, labels")
     if every_label is not None:
@@ -263,8 +263,8 @@ def _from_arrays(dataset: Dataset, contract: DataContract) -> tuple[Pass, Feeds,
         raise DataError(
             f"{what}: the arrays differ in their number of samples",
             value=", ".join(f"{name}: {n}" for name, n in lengths.items()),
-            allowed="the same length on the first axis of all of them",
-            fix="cut them to the samples that belong together; where another axis counts samples, or none, say so: "
+            allowed="the same length on the first axis of all",
+            fix="cut them to the samples that belong together; if another axis counts samples, or none, say so: "
             "batch_axes={'name': 1}",
         )
     n = next(iter(lengths.values()), 1)
@@ -277,21 +277,23 @@ def _from_arrays(dataset: Dataset, contract: DataContract) -> tuple[Pass, Feeds,
         for first in range(0, n, step):
             cut = slice(first, min(first + step, n))
             part = {name: array[cut] for name, array in feeds.items()}
-            numbers = None if every_label is None else widened(every_label[cut], f"{what}, labels")
+            numbers = None if every_label is None else widen(every_label[cut], f"{what}, labels")
             yield SampleBlock(part, numbers, cut.stop - first)
 
     return blocks, feeds, every_label
 
 
-def _samples_first(feeds: Feeds, contract: DataContract, layout: Layout) -> tuple[Feeds, Feeds]:
+def _put_samples_first(feeds: Feeds, contract: DataContract, layout: Layout) -> tuple[Feeds, Feeds]:
     """Return the arrays with a value for each sample, samples on axis 0, and those with one value for all samples."""
     ranks = {tensor.name: None if tensor.shape is None else len(tensor.shape) for tensor in contract.signature.inputs}
     shared = {name for name in layout.whole if name in feeds and feeds[name].ndim == ranks[name]}
-    each = {name: _in_front(array, contract.in_arrays.get(name)) for name, array in feeds.items() if name not in shared}
+    each = {
+        name: _move_to_front(array, contract.in_arrays.get(name)) for name, array in feeds.items() if name not in shared
+    }
     return each, {name: feeds[name] for name in shared}
 
 
-def _in_front(array: NDArray[Any], axis: int | None) -> NDArray[Any]:
+def _move_to_front(array: NDArray[Any], axis: int | None) -> NDArray[Any]:
     """Move the sample axis to the front; an array without that axis is refused later because of its rank."""
     return np.moveaxis(array, axis, 0) if axis and axis < array.ndim else array
 
@@ -353,11 +355,11 @@ def _loader_blocks(
             if label is None and labelled:
                 raise DataError(f"{where}: there is no '{key}', which label= names", allowed=nearest(key, item))
         named = name_inputs(inputs, contract.signature, where, contract.states, hint)
-        feeds = {name: _in_front(array, contract.in_arrays.get(name)) for name, array in named.items()}
+        feeds = {name: _move_to_front(array, contract.in_arrays.get(name)) for name, array in named.items()}
         lengths = {_length(array, where) for array in feeds.values()}
         labels = None
         if labelled and label is not None:
-            labels = widened(labels_of(label, min(lengths, default=0), f"{where}, labels"), f"{where}, labels")
+            labels = widen(labels_of(label, min(lengths, default=0), f"{where}, labels"), f"{where}, labels")
             lengths.add(_length(labels, f"{where}, labels"))
         if len(lengths) != 1:
             raise DataError(

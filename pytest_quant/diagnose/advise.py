@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from itertools import pairwise
 from typing import NamedTuple
 
-from pytest_quant.backends.offer import Remedy, without
+from pytest_quant.backends.offer import Remedy, exclude_nodes
 from pytest_quant.clocks import REAL
 from pytest_quant.diagnose.trials import KEEPS_FLOATS, Effect, EngineTrials, broken
 from pytest_quant.errors import QuantError
@@ -175,7 +175,7 @@ class Advice:
         best: Effect | None = None
         effect: Effect | None = None
         for chosen in _lists(self._ranking(nodes), nodes):
-            effect = self._tried(without(self._trials.spec, chosen), "list", _LISTS_SHARE) or effect
+            effect = self._tried(exclude_nodes(self._trials.spec, chosen), "list", _LISTS_SHARE) or effect
             if effect is not None and effect.helps and (best is None or effect.gain >= best.gain + _WORTH_MORE_NODES):
                 best = effect
             if best is not None and best.mends:
@@ -192,7 +192,7 @@ class Advice:
             others = [name for name in nodes if name not in quantized]
             self._built += 1
             with self._budget.trial("nodes"):
-                return self._trials.noise(without(spec, others).spec)
+                return self._trials.noise(exclude_nodes(spec, others).spec)
 
         groups, mixed = rank_nodes(nodes, noise, lambda: self._budget.allows("nodes", share=_RANKING_SHARE))
         if mixed:
@@ -217,7 +217,7 @@ class Advice:
         return KEEPS_FLOATS.issuperset(broken(self._trials.before.verdicts))
 
     def _tried(self, remedy: Remedy, kind: str, share: float = 1.0) -> Effect | None:
-        """Return the effect of `remedy`; ``None`` where there was no time for it, or it could not be measured."""
+        """Return the effect of `remedy`; ``None`` if there was no time for it, or it could not be measured."""
         if not self._budget.allows(kind, share=share, more_s=remedy.more_s):
             self._late.append(remedy.paste)
             self._put_off(self._budget.expected_s(kind) + remedy.more_s, share)
@@ -269,7 +269,7 @@ def _rank(effect: Effect) -> tuple[bool, bool, float, float]:
 
 
 def _lists(groups: Sequence[Group], nodes: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """Yield lists of the worst nodes, each longer than the one before, in the graph's order; never all nodes."""
+    """Yield lists of the worst nodes, each longer than the list before, in the graph's order; never all nodes."""
     chosen: set[str] = set()
     for group in groups:
         chosen.update(group.nodes)

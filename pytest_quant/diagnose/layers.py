@@ -24,23 +24,23 @@ class LayerRow:
 
     @property
     def reference_ms(self) -> float | None:
-        """Milliseconds of the reference's layers; ``None`` where there are none, or not all were measured."""
+        """Milliseconds of the reference's layers; ``None`` without layers, or if not all were measured."""
         return total_ms(self.reference)
 
     @property
     def candidate_ms(self) -> float | None:
-        """Milliseconds of the candidate's layers; ``None`` where there are none, or not all were measured."""
+        """Milliseconds of the candidate's layers; ``None`` without layers, or if not all were measured."""
         return total_ms(self.candidate)
 
     @property
     def speedup(self) -> float | None:
-        """Time of the reference / time of the candidate, above 1 is faster; ``None`` where either is not known."""
+        """Time of the reference / time of the candidate, above 1 is faster; ``None`` if either is not known."""
         reference, candidate = self.reference_ms, self.candidate_ms
         return None if reference is None or not candidate else reference / candidate
 
     @property
     def added_ms(self) -> float | None:
-        """Milliseconds that the candidate takes more, less than 0 where it takes less; a side without layers has 0.
+        """Milliseconds that the candidate takes more, negative if it takes less; a side without layers has 0.
 
         ``None`` where a layer was not measured.
         """
@@ -64,7 +64,7 @@ class Alignment:
 
 
 def total_ms(layers: Sequence[LayerTime]) -> float | None:
-    """Return the milliseconds of `layers` together; ``None`` where there are none, or one was not measured."""
+    """Return the milliseconds of `layers` together; ``None`` without layers, or if any was not measured."""
     times = [layer.ms for layer in layers if layer.ms is not None]
     return sum(times) if layers and len(times) == len(layers) else None
 

@@ -8,14 +8,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from pytest_quant.backends.offer import Remedy, with_all_samples, without
+from pytest_quant.backends.offer import Remedy, calibrate_on_all, exclude_nodes
 from pytest_quant.clocks import REAL
 from pytest_quant.errors import QuantError, UsageError
 from pytest_quant.files import temporary_folder
 from pytest_quant.measure.batching import OpenEngine
 from pytest_quant.measure.build import Tools, build_apart
 from pytest_quant.measure.engines import open_engine
-from pytest_quant.measure.pipeline import Bench, Measurement, read_back
+from pytest_quant.measure.pipeline import EnginePair, Measurement, read_back
 from pytest_quant.result import Hint, Status, Verdict
 from pytest_quant.spec import ARRIVING, LIMITS, EngineSpec, limits_on
 from pytest_quant.verdict import Judge
@@ -59,7 +59,7 @@ class Effect:
     def mends(self) -> bool:
         """Whether no limit is broken with the remedy, but such as no way to quantize mends."""
         afters = (self._both(limit)[1] for limit in self.limits)
-        return not self._worsened and all(verdict is None or verdict.status not in _NOT_HELD for verdict in afters)
+        return not self._list_worsened and all(verdict is None or verdict.status not in _NOT_HELD for verdict in afters)
 
     @property
     def gain(self) -> float:
@@ -69,19 +69,19 @@ class Effect:
     @property
     def helps(self) -> bool:
         """Whether a broken limit comes closer, none moves away, and no other limit is broken."""
-        return bool(self._closer) and not self._worsened
+        return bool(self._closer) and not self._list_worsened
 
     @property
     def trades(self) -> bool:
-        """Whether a broken limit comes closer, and another one moves away or is broken now."""
-        return bool(self._closer and self._worsened)
+        """Whether a broken limit comes closer, and another limit moves away or is broken now."""
+        return bool(self._closer and self._list_worsened)
 
     @property
     def _closer(self) -> list[str]:
         return [limit for limit in self.limits if self._gain(limit) >= _LEAST_GAIN]
 
     @property
-    def _worsened(self) -> list[str]:
+    def _list_worsened(self) -> list[str]:
         failed = {verdict.limit for verdict in self.before.verdicts if verdict.status is Status.FAIL}
         broken_now = (verdict.limit for verdict in self.after.verdicts if verdict.status is Status.FAIL)
         further = (limit for limit in self.limits if self._gain(limit) < 0.0)
@@ -104,7 +104,7 @@ class Effect:
         gained = ", ".join(_change(limit, *self._both(limit)) for limit in self._closer)
         lost = [
             f"{_change(limit, *self._both(limit))} {'is further from' if limit in self.limits else 'breaks'} {limit}"
-            for limit in self._worsened
+            for limit in self._list_worsened
         ]
         return Hint(f"{self.remedy.paste}: {gained}, but {' and '.join(lost)}, on {samples}")
 
@@ -130,7 +130,7 @@ class Effect:
         return f"; coverage {figures[0]:.2f} -> {figures[1]:.2f} % of all compute"
 
     def _both(self, limit: str) -> tuple[Verdict | None, Verdict | None]:
-        """Return the verdicts on a limit; coverage of two schemes is that of all compute on both sides."""
+        """Return the verdicts on a limit; for two schemes, coverage counts all compute on both sides."""
         sides = (self.before, self.after)
         before, after = (next((each for each in side.verdicts if each.limit == limit), None) for side in sides)
         if limit != _COVERAGE or before is None or after is None:
@@ -138,10 +138,10 @@ class Effect:
         of_all = [verdict.observed == side.coverage_pct for verdict, side in zip((before, after), sides, strict=True)]
         if of_all[0] == of_all[1]:
             return before, after
-        return _of_all_compute(before, self.before), _of_all_compute(after, self.after)
+        return _scale_to_all(before, self.before), _scale_to_all(after, self.after)
 
 
-def _of_all_compute(verdict: Verdict, side: TrialResult) -> Verdict:
+def _scale_to_all(verdict: Verdict, side: TrialResult) -> Verdict:
     holds = side.coverage_pct is not None and side.coverage_pct >= (verdict.allowed or 0.0)
     return replace(verdict, observed=side.coverage_pct, status=Status.PASS if holds else Status.FAIL)
 
@@ -210,7 +210,7 @@ class EngineTrials:
     before : the candidate's verdicts on these samples.
     """
 
-    def __init__(self, bench: Bench, measured: Measurement, judge: Judge, tools: Tools, seconds: float) -> None:
+    def __init__(self, bench: EnginePair, measured: Measurement, judge: Judge, tools: Tools, seconds: float) -> None:
         whole = bench.data
         self.spec = bench.candidate.spec
         self._candidate = bench.candidate
@@ -239,18 +239,18 @@ class EngineTrials:
             remedies.append(Remedy("exclude=[]", replace(spec, exclude=())))
         samples = spec.calibration.samples
         if samples is not None and samples < data.n_calibration and backend.calibration_ingredients(spec) is not None:
-            remedies.append(with_all_samples(spec, data.n_calibration))
+            remedies.append(calibrate_on_all(spec, data.n_calibration))
         remedies += backend.remedies(spec)
         for own in backend.offer.precisions[spec.precision] if spec.quantized is not None else ():
             if own and own not in ARRIVING:
                 remedies.append(Remedy(f"quantized=None, scheme={own!r}", replace(spec, quantized=None, scheme=own)))
         is_large = "max_size_mb" in broken(self.before.verdicts)
-        return [each for each in remedies if self._offered(each.spec) and (is_large or not each.is_smaller)]
+        return [each for each in remedies if self._is_offered(each.spec) and (is_large or not each.is_smaller)]
 
     def nodes(self) -> tuple[str, ...]:
         """Return the nodes that the candidate quantizes, in the graph's order; none without ``exclude``."""
         names = self._candidate.built.backend.quantized_nodes(self.spec)
-        return names if names and self._offered(without(self.spec, names[:1]).spec) else ()
+        return names if names and self._is_offered(exclude_nodes(self.spec, names[:1]).spec) else ()
 
     def noise(self, spec: EngineSpec) -> float | None:
         """Build `spec`, and return noise / signal in power on a few samples; ``None`` when it cannot be built.
@@ -267,7 +267,7 @@ class EngineTrials:
             return None
 
     def judged(self, spec: EngineSpec) -> TrialResult:
-        """Judge `spec` on `samples`. Raises `QuantError` where it cannot be built or run."""
+        """Judge `spec` on `samples`. Raises `QuantError` if it cannot be built or run."""
         return self._tried(spec, self._judged)
 
     def _noise(self, side: OpenEngine) -> float:
@@ -285,8 +285,8 @@ class EngineTrials:
         trial = replace(self._measured, check=check, accuracy=accuracy, coverage=coverage, resources=resources)
         return TrialResult(self._judge.verdicts(trial), coverage.pct)
 
-    def _offered(self, spec: EngineSpec) -> bool:
-        """Whether the backend supports `spec`, and there are samples where it calibrates."""
+    def _is_offered(self, spec: EngineSpec) -> bool:
+        """Whether the backend supports `spec`, and has samples if it calibrates."""
         backend = self._candidate.built.backend
         try:
             backend.check(spec)
@@ -299,5 +299,5 @@ class EngineTrials:
         ours, tools = self._candidate, self._tools
         with temporary_folder() as work, ExitStack() as opened:
             built = build_apart(spec, ours.built, self._few, tools, work)
-            engine = open_engine(built.evaluating, tools, opened)
+            engine = open_engine(built.evaluation_engine, tools, opened)
             return find(replace(ours, built=built, engine=engine))

@@ -20,8 +20,8 @@ from pytest_quant.environment.machine import fingerprint, has_vnni, isa_tier
 from pytest_quant.errors import HistoryError
 from pytest_quant.history.selftests import newest_selftest
 from pytest_quant.printable import clean
-from pytest_quant.report.selftest import held_line
-from pytest_quant.report.text import aligned
+from pytest_quant.report.selftest_page import describe_held
+from pytest_quant.report.text import align
 
 DISTRIBUTION = "pytest-quant"
 
@@ -72,7 +72,7 @@ def examine(history: str | None = None) -> Examination:
 
 
 def find_cards() -> tuple[tuple[Mapping[str, object], ...], tuple[Problem, ...]]:
-    """Return the GPUs of this machine, those that CUDA has first, and why CUDA has none of them."""
+    """Return the GPUs of this machine, CUDA's devices first, and why CUDA has no device."""
     cards = find_gpus()
     gpus, reason = cuda_gpus()
     if not cards and not gpus:
@@ -91,7 +91,7 @@ def runner_line(history: str) -> str:
         selftest = newest_selftest(history, fingerprint().identity, "cpu")
     except HistoryError as error:
         return f"the self-test of this machine cannot be read: {error.what}"
-    return held_line(selftest) if selftest else "no self-test of this machine yet: pytest-quant selftest --quick"
+    return describe_held(selftest) if selftest else "no self-test of this machine yet: pytest-quant selftest --quick"
 
 
 def find_misfits(
@@ -151,17 +151,17 @@ def find_problems(ort_wheels: Sequence[str], *, lacks_cuda_memory: bool, saturat
         yield Problem(
             f"this CPU ({saturating}) has no VNNI: its int8 kernels saturate with 8-bit weights, so 7 bits are used "
             "here, and accuracy and speed differ from machines that have it",
-            "compare records only with those of the same instruction set",
+            "compare records only with records of the same instruction set",
         )
 
 
 def describe(examination: Examination, *, fixes: bool = False) -> str:
-    """Return an examination as text: machine, backends that run, a line for each other one, then problems.
+    """Return an examination as text: machine, backends that run, a line for each other backend, then problems.
 
     With `fixes`, the other backends have their remedies, but for those whose device is not in this machine.
     """
     machine, cards = _machine(examination), _cards(examination.cards)
-    backends = _working(examination.backends), _others(examination, fixes=fixes)
+    backends = _describe_working(examination.backends), _describe_others(examination, fixes=fixes)
     return "\n".join(chain(machine, cards, *backends, _ends(examination, fixes=fixes)))
 
 
@@ -171,34 +171,34 @@ def _machine(examination: Examination) -> Iterator[str]:
     rows = [(name, clean(examination.machine[name])) for name in shown]
     if examination.runner:
         rows.append(("runner", clean(examination.runner)))
-    for line in aligned(rows):
+    for line in align(rows):
         yield f"  {line}"
 
 
 def _cards(cards: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return a table of the cards, where there are any."""
+    """Return a table of the cards, if there are any."""
     if not cards:
         return []
     rows = [("device", "card", "sm", "memory", "uuid")]
     for card in cards:
         memory = "-" if card["memory_mb"] is None else f"{card['memory_mb'] / 1000:.1f} GB"
         rows.append((card["cuda"] or "hidden", clean(card["name"]), card["sm"] or "-", memory, clean(card["uuid"])))
-    return ["", *aligned(rows)]
+    return ["", *align(rows)]
 
 
-def _working(states: Sequence[BackendState]) -> Iterator[str]:
+def _describe_working(states: Sequence[BackendState]) -> Iterator[str]:
     working = [state for state in states if state.state == OK]
     rows = [(state.name, clean(state.version), clean(state.device)) for state in working]
-    head, *lines = aligned([("backend", "version", "device"), *rows])
+    head, *lines = align([("backend", "version", "device"), *rows])
     yield from ("", head)
     for state, line in zip(working, lines, strict=True):
         yield from (line, f"    offers {clean(', '.join(state.precisions))}")
 
 
-def _others(examination: Examination, *, fixes: bool) -> Iterator[str]:
+def _describe_others(examination: Examination, *, fixes: bool) -> Iterator[str]:
     others = [state for state in examination.backends if state.state != OK]
     rows = [(state.name, clean(f"{'BROKEN: ' if state.state == BROKEN else ''}{state.reason}")) for state in others]
-    head, *lines = aligned([("cannot run", "why"), *rows])
+    head, *lines = align([("cannot run", "why"), *rows])
     yield from ("", head) if others else ()
     for state, line in zip(others, lines, strict=True):
         yield line

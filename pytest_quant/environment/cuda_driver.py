@@ -52,11 +52,11 @@ def ask_driver(visible: str | None) -> tuple[tuple[CudaDevice, ...], str]:
     -------
     The devices, and why the driver did not answer; empty where it did.
     """
-    return _asked(visible, os.environ.get(ORDER_VARIABLE))
+    return _ask(visible, os.environ.get(ORDER_VARIABLE))
 
 
 @cache
-def _asked(visible: str | None, order: str | None) -> tuple[tuple[CudaDevice, ...], str]:
+def _ask(visible: str | None, order: str | None) -> tuple[tuple[CudaDevice, ...], str]:
     wanted = {**os.environ, VISIBLE_VARIABLE: visible, ORDER_VARIABLE: order}
     environment = {name: value for name, value in wanted.items() if value is not None}
     command = (sys.executable, "-I", __file__)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import psutil
 
-from pytest_quant.environment.gpu import field, opened_gpu
+from pytest_quant.environment.gpu import field, open_gpu
 
 Packages = tuple[tuple[int, int], ...]
 """Energy counter of each CPU package in microjoules, and the value after which it restarts from 0."""
@@ -30,9 +30,9 @@ def energy_counter(device: str) -> Iterator[Counter | None]:
     whole card, its neighbours included.
     """
     if device == "cpu":
-        yield _of_packages()
+        yield _package_counter()
         return
-    with opened_gpu(device, card=True) as opened:
+    with open_gpu(device, card=True) as opened:
         if opened is None:
             yield None
         else:
@@ -40,7 +40,7 @@ def energy_counter(device: str) -> Iterator[Counter | None]:
             yield lambda: field(nvml, nvml.nvmlDeviceGetTotalEnergyConsumption, card)
 
 
-def _of_packages() -> Counter | None:
+def _package_counter() -> Counter | None:
     last = read_rapl()
     if last is None:
         return None
@@ -60,7 +60,7 @@ def _of_packages() -> Counter | None:
 
 
 def read_rapl(root: Path = Path("/sys/class/powercap")) -> Packages | None:
-    """Read RAPL's counters of all CPU packages; ``None`` where there are none or they are not readable.
+    """Read RAPL's counters of all CPU packages; ``None`` if they are missing or not readable.
 
     Most systems let only root read them, and virtual machines have none.
     """
@@ -110,11 +110,11 @@ class Clocks(NamedTuple):
 
 @contextmanager
 def clock_reader(device: str) -> Iterator[Callable[[], Clocks] | None]:
-    """Give a function that reads the clocks of ``cuda:0`` while the block runs; ``None`` where there are none to read.
+    """Give a function that reads the clocks of ``cuda:0`` while the block runs; ``None`` without clocks.
 
     NVML is opened once for all readings.
     """
-    with opened_gpu(device, card=True) as opened:
+    with open_gpu(device, card=True) as opened:
         yield None if opened is None else lambda: _clocks(*opened)
 
 
@@ -127,7 +127,7 @@ def _clocks(nvml: Any, card: Any) -> Clocks:
 
 
 def clock_notes(samples: Sequence[Clocks]) -> tuple[str, ...]:
-    """Return a note where the clock was held down in some of the samples, or moved between them.
+    """Return a note if the clock was held down in some of the samples, or moved between them.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ def process_memory_mb(device: str) -> float | None:
 
 
 def gpu_neighbours(device: str) -> dict[int, str]:
-    """Return the names of other processes with a context on `device` by their numbers, those of this run left out.
+    """Return the names of other processes with a context on `device` by their numbers, without this run's own.
 
     Nothing where this process is not listed itself: in a container NVML lists the numbers of the host, or none.
 
@@ -180,19 +180,19 @@ def gpu_neighbours(device: str) -> dict[int, str]:
     pids = {process.pid for process in _processes(device, "Compute", "MPSCompute")}
     if os.getpid() not in pids:
         return {}
-    others = pids - _of_this_run()
+    others = pids - _own_processes()
     return {
         process.pid: process.info["name"] or "?" for process in psutil.process_iter(["name"]) if process.pid in others
     }
 
 
 def neighbour_notes(neighbours: Mapping[int, str]) -> tuple[str, ...]:
-    """Return a note on the processes that had the GPU open before or after timing; nothing where there were none."""
+    """Return a note on the processes that had the GPU open before or after timing; nothing without such processes."""
     named = ", ".join(f"{pid} ({neighbours[pid]})" for pid in sorted(neighbours))
     return (f"shared GPU: other processes have it open: {named}",) if named else ()
 
 
-def _of_this_run() -> set[int]:
+def _own_processes() -> set[int]:
     """Return this process, those above it that run the same Python, as a controller of workers does, and all below."""
     top = psutil.Process()
     with suppress(psutil.Error):  # it is another user's, or has ended
@@ -202,8 +202,8 @@ def _of_this_run() -> set[int]:
 
 
 def _processes(device: str, *kinds: str) -> list[Any]:
-    """Return the processes of these `kinds` that NVML lists for a device; none where the driver does not tell."""
-    with opened_gpu(device, card=False) as opened:
+    """Return the processes of these `kinds` that NVML lists for a device; none if the driver does not report them."""
+    with open_gpu(device, card=False) as opened:
         if opened is None:
             return []
         nvml, own = opened

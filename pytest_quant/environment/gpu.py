@@ -1,4 +1,4 @@
-"""The NVIDIA GPUs of this machine, which of them a CUDA device name stands for, and the only one of a process.
+"""The NVIDIA GPUs of this machine, the GPU that a CUDA device name stands for, and the only GPU of a process.
 
 NVML lists every card in the order of the PCI bus and knows no ``CUDA_VISIBLE_DEVICES``. CUDA numbers the devices which
 that variable leaves, the fastest first unless ``CUDA_DEVICE_ORDER`` says otherwise, and takes parts of a card that is
@@ -24,7 +24,7 @@ _NVML_VALUE = TypeVar("_NVML_VALUE")
 
 
 def _start_nvml() -> tuple[Any | None, str]:
-    """Return the initialized NVML module, or ``None`` and what it says; nothing where it is not installed."""
+    """Return the initialized NVML module, or ``None`` and its error; nothing if it is not installed."""
     if find_spec("pynvml") is None:
         return None, ""
     import pynvml
@@ -37,7 +37,7 @@ def _start_nvml() -> tuple[Any | None, str]:
 
 
 @contextmanager
-def opened_nvml() -> Iterator[Any | None]:
+def open_nvml() -> Iterator[Any | None]:
     """Give the initialized NVML module, ``None`` without the package or the driver."""
     nvml, _ = _start_nvml()
     try:
@@ -48,14 +48,14 @@ def opened_nvml() -> Iterator[Any | None]:
 
 
 def field(nvml: Any, read: Callable[..., _NVML_VALUE], *arguments: object) -> _NVML_VALUE | None:
-    """Return one field of a device, ``None`` where this device or its driver does not have it.
+    """Return a field of a device, ``None`` if this device or its driver does not have it.
 
     Each field is read by itself: devices with unified memory tell no size of it, virtual ones no energy, and parts of a
     card no clocks, and the other fields are there all the same.
 
     Parameters
     ----------
-    nvml : the module that `opened_nvml` gave.
+    nvml : the module that `open_nvml` gave.
     read : one of its functions.
     arguments : those of the function; the handle of a device first.
     """
@@ -71,7 +71,7 @@ def driver_cuda() -> tuple[str, int] | None:
     ``None`` where there is no driver, or it does not tell; the version is "here" where NVML does not start. The CUDA is
     that of the ``libcuda`` that this process would load, which one for forward compatibility may have replaced.
     """
-    with opened_nvml() as nvml:
+    with open_nvml() as nvml:
         cuda = nvml and field(nvml, nvml.nvmlSystemGetCudaDriverVersion_v2)
         if nvml and cuda:
             return field(nvml, nvml.nvmlSystemGetDriverVersion) or "", cuda
@@ -81,7 +81,7 @@ def driver_cuda() -> tuple[str, int] | None:
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """A card, or an instance of one that is split (MIG), which CUDA treats as a device of its own.
+    """A card, or an instance of a split card (MIG), which CUDA treats as a device of its own.
 
     Attributes
     ----------
@@ -132,7 +132,7 @@ def gpu_kind(device: str) -> str:
 
 
 @contextmanager
-def opened_gpu(device: str, *, card: bool) -> Iterator[tuple[Any, Any] | None]:
+def open_gpu(device: str, *, card: bool) -> Iterator[tuple[Any, Any] | None]:
     """Give NVML and its handle of ``cuda:0`` while the block runs; ``None`` for another device or an unknown one.
 
     NVML is not opened for other devices.
@@ -143,14 +143,14 @@ def opened_gpu(device: str, *, card: bool) -> Iterator[tuple[Any, Any] | None]:
     card : give the handle of the whole card where the device is an instance of one: it has the clocks and the energy.
     """
     gpu = cuda_gpu(device)
-    with nullcontext() if gpu is None else opened_nvml() as nvml:
+    with nullcontext() if gpu is None else open_nvml() as nvml:
         uuid = gpu and (gpu.card if card else gpu.uuid)
         handle = None if nvml is None else field(nvml, nvml.nvmlDeviceGetHandleByUUID, uuid)
         yield None if handle is None else (nvml, handle)
 
 
 def cuda_gpus() -> tuple[tuple[Gpu, ...], str]:
-    """Return the devices that CUDA has in this process, in its order; and the reason where there are none."""
+    """Return the devices that CUDA has in this process, in its order; without devices, the reason."""
     return gpus_under(os.environ.get(VISIBLE_VARIABLE))
 
 
@@ -170,10 +170,10 @@ def gpus_under(visible: str | None) -> tuple[tuple[Gpu, ...], str]:
     devices, error = ask_driver(visible)
     here = _devices()
     if not here:
-        with opened_nvml() as nvml:
+        with open_nvml() as nvml:
             said = error if nvml else _start_nvml()[1] or error
         why = f"there is no NVIDIA GPU here, or its driver does not answer{said and f': {said}'}"
-        return tuple(map(_told, devices)), "" if devices else why
+        return tuple(map(_describe_device, devices)), "" if devices else why
     by_digits = {gpu.uuid.partition("-")[2].replace("-", ""): gpu for gpu in here}
     listed = ", ".join(f"{gpu.uuid} ({gpu.name})" for gpu in here)
     if not error and len(here) == len(devices) == 1:
@@ -189,21 +189,21 @@ def gpus_under(visible: str | None) -> tuple[tuple[Gpu, ...], str]:
     return (), f"{VISIBLE_VARIABLE}={visible!r} leaves none of {listed}"
 
 
-def _told(device: CudaDevice) -> Gpu:
+def _describe_device(device: CudaDevice) -> Gpu:
     """Return a device as CUDA's driver describes it."""
     uuid = f"GPU-{UUID(device.uuid)}"
     return Gpu(device.name, device.sm, None, f"with CUDA {device.cuda // 1000}.{device.cuda % 1000 // 10}", uuid, uuid)
 
 
-def alike_gpus() -> tuple[Gpu, ...]:
-    """Return the devices of CUDA that measure the same as ``cuda:0``, which is one of them: of its name and `sm`."""
+def find_alike_gpus() -> tuple[Gpu, ...]:
+    """Return the devices of CUDA with the name and `sm` of ``cuda:0``, which measure the same; it is among them."""
     gpus = cuda_gpus()[0]
     return tuple(gpu for gpu in gpus if (gpu.name, gpu.sm) == (gpus[0].name, gpus[0].sm))
 
 
 def _devices() -> tuple[Gpu, ...]:
     """Return every card in the order of the PCI bus, each followed by its instances."""
-    with opened_nvml() as nvml:
+    with open_nvml() as nvml:
         if nvml is None:
             return ()
         driver = field(nvml, nvml.nvmlSystemGetDriverVersion) or ""
@@ -263,7 +263,7 @@ def pin_gpu(name: str) -> Gpu:
     ------
     UsageError : there is no such GPU; or CUDA is initialised here and keeps the devices that it has.
     """
-    gpu = _named(name)
+    gpu = _find_gpu(name)
     if cuda_gpus()[0] != (gpu,):
         if is_initialized():
             start = f"start pytest with {VISIBLE_VARIABLE}={gpu.uuid}"
@@ -289,7 +289,7 @@ def pin_share(number: int) -> Gpu | None:
     ``None`` where there is nothing to choose from, or CUDA is initialised here: the lock of the device is enough then
     for right figures, and only the other GPUs are left idle.
     """
-    gpus = alike_gpus()
+    gpus = find_alike_gpus()
     if len(gpus) < 2 or is_initialized():
         return None
     gpu = gpus[number % len(gpus)]
@@ -297,7 +297,7 @@ def pin_share(number: int) -> Gpu | None:
     return gpu
 
 
-def _named(name: str) -> Gpu:
+def _find_gpu(name: str) -> Gpu:
     gpus, reason = cuda_gpus()
     number = name.removeprefix("cuda:")
     if number.isdecimal():

@@ -11,7 +11,7 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 
-from pytest_quant.environment.gpu import alike_gpus
+from pytest_quant.environment.gpu import find_alike_gpus
 from pytest_quant.result import Environment
 
 
@@ -145,7 +145,7 @@ def fingerprint() -> Environment:
     if os.environ.get(ONEDNN_LIMIT):
         identity["isa_limit"] = os.environ[ONEDNN_LIMIT]
     context = {"python": platform.python_version(), "kernel": platform.release()}
-    gpus = alike_gpus()
+    gpus = find_alike_gpus()
     for gpu in gpus[:1]:
         identity |= {"gpu": gpu.name, "sm": gpu.sm or UNKNOWN}
         # Cards of one model measure the same, so that which of them it was is only noted.
@@ -157,7 +157,7 @@ def fingerprint() -> Environment:
 
 
 def usable_cores() -> int:
-    """Return the whole cores that this process may keep busy, at least 1: its share where pytest-xdist runs several."""
+    """Return the whole cores that this process may keep busy, at least 1: its share under pytest-xdist."""
     return max(1, int(_cores() / int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))))
 
 
@@ -170,7 +170,7 @@ def _cores() -> float:
 
 
 def memory_kills(root: Path = Path("/")) -> int:
-    """Return how many processes of this one's cgroup the system has ended for want of memory; 0 where nobody counts.
+    """Return how many processes in this cgroup the system has ended for want of memory; 0 if nobody counts.
 
     Version 2 counts in ``memory.events``, version 1 in ``memory.oom_control``. A container sees its own group as the
     top one. `root` : of the file system.

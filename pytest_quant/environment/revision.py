@@ -132,7 +132,7 @@ def ask_git(root: Path, *arguments: str, timeout_s: float = 10.0, without: Colle
 
 
 def main_branch(root: Path, remote: str = "origin") -> str:
-    """Return the default branch of `remote`, else ``main`` or ``master``, else the one that is checked out."""
+    """Return the default branch of `remote`, else ``main`` or ``master``, else the branch that is checked out."""
     default = ask_git(root, "symbolic-ref", "--quiet", "--short", f"refs/remotes/{remote}/HEAD")
     if default.ok:
         return default.text.removeprefix(f"{remote}/")
@@ -162,7 +162,7 @@ class GitState:
 
 
 def ci_state(environ: Mapping[str, str]) -> GitState:
-    """Return commit and branch under test as the CI service tells them.
+    """Return commit and branch under test as the CI service reports them.
 
     The commit is a full id: ``HEAD``, which Buildkite may give, does not count.
     """
@@ -189,17 +189,17 @@ def are_apart(names: Collection[str], others: Collection[str]) -> bool:
     return comparable and set(names).isdisjoint(others)
 
 
-def checkout_around(folder: Path) -> Path | None:
-    """Return the top folder of the checkout around a folder, by what lies there: git may refuse to tell it."""
+def find_checkout(folder: Path) -> Path | None:
+    """Return the top folder of the checkout around a folder, by what lies there: git may refuse to answer."""
     return next((each for each in (folder, *folder.parents) if (each / ".git").exists()), None)
 
 
-def below_checkout(folder: Path, root: Path) -> PurePath | None:
-    """Return a folder below the top of the checkout around `root`; ``None`` where `root` or it lies in none.
+def path_in_checkout(folder: Path, root: Path) -> PurePath | None:
+    """Return a folder below the top of the checkout around `root`; ``None`` if either lies in no checkout.
 
     A checkout may be reached by a link. Links within it keep their names, for what they lead to has another one.
     """
-    top = checkout_around(root.resolve())
+    top = find_checkout(root.resolve())
     if top is None:
         return None
     named = next((each for each in (folder, *folder.parents) if each.resolve() == top), None)
@@ -214,7 +214,7 @@ def git_trouble(root: Path, timeout_s: float = 10.0) -> str:
 
     In containers the user often does not own the checkout, which git then refuses to read.
     """
-    inside = checkout_around(root)
+    inside = find_checkout(root)
     if inside is None:
         return ""
     answer = ask_git(root, *_STATUS, timeout_s=timeout_s)
@@ -226,7 +226,7 @@ def git_trouble(root: Path, timeout_s: float = 10.0) -> str:
     elif answer.code is None and "started" in answer.error:
         fix = "install git"
     why = answer.error.partition("\n")[0] or f"git status ended with {answer.code}"
-    return f"git does not tell the commit of {inside}, so that no record of this run has one: {why}; next: {fix}"
+    return f"git does not name the commit of {inside}, so that no record of this run has one: {why}; next: {fix}"
 
 
 def parse_status(text: str, environ: Mapping[str, str]) -> GitState:
@@ -242,7 +242,7 @@ def parse_status(text: str, environ: Mapping[str, str]) -> GitState:
 
 
 def has_untracked(root: Path, files: Collection[Path]) -> bool:
-    """Whether git neither tracks nor ignores one of `files`, relative to `root`; one that is missing does not count."""
+    """Whether git neither tracks nor ignores one of `files`, relative to `root`; a missing file does not count."""
     listing = ("ls-files", "--others", "--exclude-standard", "--", *map(str, files))
     answer = ask_git(root, "--literal-pathspecs", *listing)
     return bool(files) and answer.ok and bool(answer.text)
@@ -254,7 +254,7 @@ MAX_DISTANCE = 50
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """A commit, and its tree, which is equal for commits of equal content; ``None`` where git does not have it."""
+    """A commit, and its tree, which is equal for commits of equal content; ``None`` if git does not have it."""
 
     id: str
     tree: str | None = None
@@ -293,7 +293,7 @@ class Repository:
         return answer.text.splitlines()[0] if answer.ok and answer.text else None
 
     def parents(self, commit: str) -> tuple[str, ...]:
-        """Return the parents in their order; none for a root commit, or for one that was not fetched.
+        """Return the parents in their order; none for a root commit, or for a commit that was not fetched.
 
         The commit itself names them, so that they are known in a clone that ends there and does not have them.
         """
@@ -302,7 +302,7 @@ class Repository:
         return tuple(line.removeprefix("parent ") for line in header if line.startswith("parent ")) if answer.ok else ()
 
     def tree(self, commit: str) -> str | None:
-        """Return the id of a commit's tree, equal for commits of equal content; ``None`` where git lacks the commit."""
+        """Return the id of a commit's tree, equal for commits of equal content; ``None`` if git lacks the commit."""
         answer = ask_git(self.root, "rev-parse", "--verify", "--quiet", f"{commit}^{{tree}}")
         return answer.text if answer.ok else None
 
@@ -324,7 +324,7 @@ class Repository:
         return ask_git(self.root, "rev-parse", "--verify", "--quiet", "HEAD").text == commit
 
     def file_at(self, commit: str, name: str) -> str | None:
-        """Return the text of a file of this folder as of a commit, empty where it had none.
+        """Return the text of a file of this folder as of a commit, empty if the commit did not have it.
 
         ``None`` where git does not have the commit.
         """
@@ -357,12 +357,12 @@ class Repository:
         """
         branch = ci_target(os.environ)
         if branch is not None:
-            return self._fetched(branch)
+            return self._fetch_branch(branch)
         default = ask_git(self.root, "symbolic-ref", "--quiet", "--short", "refs/remotes/origin/HEAD")
         names = [*([default.text] if default.ok else []), "origin/main", "origin/master", "main", "master"]
         return next((name for name in names if self.resolve(name) is not None), None)
 
-    def _fetched(self, branch: str) -> str:
+    def _fetch_branch(self, branch: str) -> str:
         for name in (f"origin/{branch}", branch):
             if self.resolve(name) is not None:
                 return name

@@ -48,7 +48,7 @@ class Tree:
 
 
 def top_level(root: Path) -> Path:
-    """Return the folder of the checkout around `root`. Raises `UsageError` where there is none."""
+    """Return the folder of the checkout around `root`. Raises `UsageError` outside of git."""
     answer = _git(root, "rev-parse", "--show-toplevel")
     if not answer.ok or not answer.text:
         raise UsageError(
@@ -95,7 +95,7 @@ def check_out(root: Path, commit: str, folder: Path) -> Tree:
 
 
 def _fill_submodules(root: Path, tree: Path, above: str = "") -> Iterator[str]:
-    """Fill the submodules of `tree` from those of the checkout at `root`, without a network.
+    """Fill the submodules of `tree` from the submodules of the checkout at `root`, without a network.
 
     Yield a sentence about each that stays empty; `above` is the path of the module that has them.
     """
@@ -137,17 +137,17 @@ def changed_dependencies(base: Path, head: Path, below: Path) -> tuple[str, ...]
     below : folder of the tests, relative to both; files there and above it count.
     """
     folders = [below, *below.parents]
-    names = {name for top in (base, head) for folder in folders for name in _named(top, folder)}
+    names = {name for top in (base, head) for folder in folders for name in _find_named(top, folder)}
     return tuple(sorted(name.as_posix() for name in names if _libraries(base / name) != _libraries(head / name)))
 
 
-def _named(top: Path, folder: Path) -> Iterator[Path]:
+def _find_named(top: Path, folder: Path) -> Iterator[Path]:
     for pattern in _FILES:
         yield from (file.relative_to(top) for file in (top / folder).glob(pattern) if file.is_file())
 
 
 def _libraries(file: Path) -> object:
-    """Return what a file says about libraries; ``None`` where it is not there."""
+    """Return what a file says about libraries; ``None`` if it is missing."""
     try:
         content = file.read_bytes()
         if file.name != "pyproject.toml":
@@ -183,20 +183,20 @@ def own_python(env_option: str, tree: Path) -> str:
             check=False, timeout=3600.0,
         )  # fmt: skip
     except (OSError, ValueError, IndexError, subprocess.TimeoutExpired) as error:
-        raise _no_environment(env_option, str(error)) from error
+        raise _environment_error(env_option, str(error)) from error
     if done.returncode:
         said = (done.stderr.strip() or done.stdout.strip()).splitlines()[-3:]
-        raise _no_environment(env_option, f"it ended with {done.returncode}: {' / '.join(said)}")
+        raise _environment_error(env_option, f"it ended with {done.returncode}: {' / '.join(said)}")
     printed = done.stdout.strip().splitlines()
     python = str(tree / printed[-1].strip()) if printed else ""
     if not printed or shutil.which(python) is None:
-        raise _no_environment(
+        raise _environment_error(
             env_option, f"its last line names no interpreter: {printed[-1] if printed else 'nothing'}"
         )
     return python
 
 
-def _no_environment(env_option: str, why: str) -> QuantError:
+def _environment_error(env_option: str, why: str) -> QuantError:
     return UsageError(
         f"the command of --quant-against-env gives no environment: {why}",
         value=env_option,

@@ -9,16 +9,16 @@ from functools import partial
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
-from pytest_quant.environment.revision import Committed, Repository, below_checkout
+from pytest_quant.environment.revision import Committed, Repository, path_in_checkout
 from pytest_quant.errors import UsageError
-from pytest_quant.history.baselines.accept import accepted_since
-from pytest_quant.history.baselines.launches import points_before
+from pytest_quant.history.baselines.acceptance import find_accepted
+from pytest_quant.history.baselines.launch_history import points_before
 from pytest_quant.history.compare import compare
 from pytest_quant.history.compare.comparison import Comparison
 from pytest_quant.history.merge_base import elsewhere, records_of, resolve, select_base
-from pytest_quant.history.passes import join_passes
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.history.shards import find_unreported
+from pytest_quant.history.two_passes import join_passes
 from pytest_quant.printable import clean
 from pytest_quant.record import Record, Run
 from pytest_quant.spec import SeriesKey
@@ -62,7 +62,7 @@ def compare_records(
     return compare(
         base.checks,
         head.checks,
-        accepted=accepted_since(root, base.checks, head.checks),
+        accepted=find_accepted(root, base.checks, head.checks),
         earlier=points_before(store, Repository(root), base.commit.id if base.commit else None),
         strict=strict,
         full_suite=full_suite,
@@ -75,7 +75,7 @@ def compare_records(
 def find_base(
     store: Store, root: Path, name: str | None, head: Committed, *, dirty: bool, below: str = ""
 ) -> NamedRecords:
-    """Return the records that those of a commit are compared with; none where no commit in reach has any.
+    """Return the records with which a commit is compared; none if no commit in reach has any.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def compare_run(
     QuantError : they cannot be compared.
     """
     head = Committed(run.commit or "HEAD", run.tree)
-    place = below_checkout(root, root) or PurePath()
+    place = path_in_checkout(root, root) or PurePath()
     below = "" if place == PurePath() else f"{place.as_posix()}/"
     before = find_base(store, root, base, head, dirty=run.dirty, below=below)
     mine = {record.series for record in records}
@@ -163,7 +163,7 @@ def find_sides(store: Store, base: str | None, head: str | None, root: Path) -> 
 
 
 def find_side(store: Store, name: str, root: Path) -> NamedRecords:
-    """Return the records of the run or the commit that `name` names; its last run where no run had a clean tree.
+    """Return the records of the run or the commit that `name` names; its last run if no run had a clean tree.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ def find_side(store: Store, name: str, root: Path) -> NamedRecords:
     UsageError : git knows no such commit, there is no such run, or there are no records of it.
     """
     if _RUN_ID.match(name):
-        return of_run(store, name)
+        return find_run(store, name)
     git = Repository(root)
     commit = resolve(git, name, store.commits)
     committed = Committed(commit, git.tree(commit))
@@ -188,14 +188,14 @@ def find_side(store: Store, name: str, root: Path) -> NamedRecords:
         left_out = f"; left out: {len(newer)} newer, with uncommitted changes, the last {newer[0]}" if newer else ""
         return NamedRecords(checks, f"{shown}: {_count(checks)}{elsewhere(checks, commit)}{left_out}", committed)
     if dirty:
-        return of_run(store, dirty[0].id)
+        return find_run(store, dirty[0].id)
     raise UsageError(
         f"there are no records of {shown}",
         fix="run the tests there; 'pytest-quant history' lists the runs there are, whose ids can be named too",
     )
 
 
-def of_run(store: Store, name: str) -> NamedRecords:
+def find_run(store: Store, name: str) -> NamedRecords:
     """Return the records of the run whose id begins with `name`. Raises `UsageError` when there is none, or several."""
     run = store.run(name).run
     checks = [StoredCheck(run, record) for record in store.records(run.id)]

@@ -1,4 +1,4 @@
-"""The tables of a history, and connections to it, by which they are created where there are none.
+"""The tables of a history, and connections to it, which create missing tables.
 
 Runs and records are stored as whole documents; the other columns are searched and listed without decoding them.
 """
@@ -136,7 +136,7 @@ _OTHER_FIX = "make the place writable, or name another file with --quant-history
 
 
 @contextmanager
-def writing(engine: sa.Engine) -> Iterator[sa.Connection]:
+def open_transaction(engine: sa.Engine) -> Iterator[sa.Connection]:
     """Open a transaction that writes, committed as a whole or not at all."""
     # SQLite waits for another writer at the beginning of a transaction only, not where reading turns into writing.
     with engine.connect().execution_options(**{_BEGIN: "BEGIN IMMEDIATE"}) as connection, connection.begin():
@@ -166,7 +166,7 @@ def _begin_sqlite(connection: sa.Connection) -> None:
 
 
 def _create_tables(engine: sa.Engine, shown: str, file: Path | None) -> None:
-    """Create the tables where there are none; one process at a time, in one transaction.
+    """Create the tables if they are missing; one process at a time, in one transaction.
 
     Parameters
     ----------
@@ -189,7 +189,7 @@ def _create_tables(engine: sa.Engine, shown: str, file: Path | None) -> None:
                 connection.exec_driver_sql(f"PRAGMA page_size = {PAGE_BYTES}")
                 # Lets readers and writers work at once.
                 connection.exec_driver_sql("PRAGMA journal_mode = WAL")
-        with writing(engine) as connection:
+        with open_transaction(engine) as connection:
             if connection.dialect.name == "postgresql":
                 connection.execute(sa.text("SELECT pg_advisory_xact_lock(:number)"), {"number": _LOCK})
             if not _has_tables(connection, shown):
@@ -207,7 +207,7 @@ def _has_tables(connection: sa.Connection, shown: str) -> bool:
         raise HistoryError(
             f"{shown} is a database of another program, or was changed by one",
             value=", ".join([*made, *(f"table {name}" for name in names)][:5]),
-            allowed="a file that pytest-quant wrote, or one that does not exist yet",
+            allowed="a file that pytest-quant wrote, or a new file",
             fix="name another file with --quant-history FILE; a trigger of your own may be dropped",
         )
     version = connection.execute(sa.select(sa.func.max(SCHEMA.c.version))).scalar() if SCHEMA.name in names else None
@@ -229,7 +229,7 @@ def _has_tables(connection: sa.Connection, shown: str) -> bool:
 
 
 def open_engine(place: str | Path) -> tuple[sa.Engine, str]:
-    """Open a database with the tables of a history, which are created where there are none.
+    """Open a database with the tables of a history, which are created if they are missing.
 
     Parameters
     ----------
@@ -313,5 +313,5 @@ def _sqlite_file(url: sa.URL) -> Path | None:
         return None
     file = Path(url.database.removeprefix("file:"))
     if file.is_dir():
-        raise IsADirectoryError(f"{file} is a folder where the file should be")
+        raise IsADirectoryError(f"{file} is a folder, and must be a file")
     return file

@@ -81,7 +81,7 @@ class GitBranch:
             return self.git("rev-parse", "--verify", "--end-of-options", fetched)
         # Another process of this repository may fetch, or make or remove its worktree, at this moment.
         if not attempts or not any(word in answer.error for word in (*_LOST_RACE, "bad object worktrees/")):
-            raise _failed("fetch", answer.error, self.remote)
+            raise _git_error("fetch", answer.error, self.remote)
         time.sleep(0.1)
         return self.fetch(attempts - 1)
 
@@ -102,19 +102,19 @@ class GitBranch:
             yield folder
 
     def git(self, *arguments: str, at: Path | None = None) -> str:
-        """Return what git prints in a folder, that of the repository by default. Raises `HistoryError`."""
+        """Return what git prints in a folder, by default the folder of the repository. Raises `HistoryError`."""
         answer = self.ask(*arguments, at=at)
         if not answer.ok:
-            raise _failed(arguments[0], answer.error, self.remote)
+            raise _git_error(arguments[0], answer.error, self.remote)
         return answer.text
 
     def ask(self, *arguments: str, at: Path | None = None) -> GitAnswer:
-        """Run git in a folder, that of the repository by default."""
+        """Run git in a folder, by default the folder of the repository."""
         settings = (word for setting in _SETTINGS for word in ("-c", setting))
         return ask_git(at or self.root, *settings, *arguments, timeout_s=600.0, without=LOCAL_VARIABLES)
 
 
-def _failed(action: str, output: str, remote: str) -> HistoryError:
+def _git_error(action: str, output: str, remote: str) -> HistoryError:
     # The error removes the secrets of every address in the output, but cannot tell where one with blanks in it ends.
     shown = output.replace(remote, redact_address(remote))
     return HistoryError(f"git {action} failed", value=shown, fix="make the git command work by itself, and try again")
@@ -167,7 +167,7 @@ def push(store: Store, branch: GitBranch, *, pause: Callable[[float], None] = ti
         if answer.ok:
             return len(missing)
         if not any(word in answer.text + answer.error for word in _LOST_RACE):
-            raise _failed("push", f"{answer.text}\n{answer.error}", branch.remote)
+            raise _git_error("push", f"{answer.text}\n{answer.error}", branch.remote)
         pause(random.uniform(0.0, min(2.0, 0.05 * 2**attempt)))  # nosec B311 # noqa: S311 - spreads jobs
     raise HistoryError(
         f"the branch {branch.branch} was pushed to by others {_ATTEMPTS} times in a row",
@@ -184,7 +184,7 @@ def _refuse_others(branch: GitBranch, commit: str | None, where: str) -> set[str
             f"the branch {branch.branch} {where} is no branch of a history: it holds other files",
             value=", ".join(others[:3]) + (f" and {len(others) - 3} more" if len(others) > 3 else ""),
             allowed="a branch that is new, or holds nothing but runs",
-            fix=f"name one that is used for nothing else: --branch {BRANCH}",
+            fix=f"name a branch that is used for nothing else: --branch {BRANCH}",
         )
     return files
 

@@ -16,7 +16,7 @@ from pytest_quant.errors import HistoryError
 from pytest_quant.files import file_errors, open_file, parse_json
 from pytest_quant.history.rows import encode
 from pytest_quant.printable import guard_json
-from pytest_quant.record import SCHEMA, Encoded, Record, Run, run_from_json, run_to_json
+from pytest_quant.record import SCHEMA, EncodedRecord, Record, Run, run_from_json, run_to_json
 
 FORMAT = "pytest-quant-history"
 
@@ -26,7 +26,7 @@ MOST_LINE_BYTES = 256_000_000
 RunWithRecords: TypeAlias = tuple[Run, tuple[Record, ...]]
 
 
-def run_line(run: Run, records: Sequence[Record | Encoded]) -> bytes:
+def run_line(run: Run, records: Sequence[Record | EncodedRecord]) -> bytes:
     """Return the line of one run."""
     # An export without a file goes to the output, and so into the log of a CI service.
     return (guard_json(encode(run_to_json(run, records))) + "\n").encode()

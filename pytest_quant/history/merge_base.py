@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pytest_quant.environment.revision import MAX_DISTANCE, Committed, Repository, ask_git
 from pytest_quant.errors import UsageError
-from pytest_quant.history.passes import join_passes
+from pytest_quant.history.two_passes import join_passes
 from pytest_quant.printable import clean
 
 if TYPE_CHECKING:
@@ -97,12 +97,12 @@ def select_base(
 
 
 def line_below(git: Repository, commit: str) -> tuple[Committed, ...]:
-    """Return `commit` and the first parents below it, nearest first; itself alone where it was not fetched."""
+    """Return `commit` and the first parents below it, nearest first; alone if its parents were not fetched."""
     return git.first_parents(commit, MAX_DISTANCE) if git.resolve(commit) else (Committed(commit),)
 
 
 def records_of(recorded: Store, committed: Committed, beside: Committed | None = None) -> list[StoredCheck]:
-    """Return the records of a commit, those of other commits with the same content among them, oldest run first.
+    """Return the records of a commit and of all commits with the same content, oldest run first.
 
     Those of its two passes are one, see `join_passes`.
 
@@ -224,7 +224,7 @@ def _common(git: Repository, tip: str, *, dirty: bool) -> tuple[str, str]:
     if target is None:
         raise UsageError(
             "there is no branch to compare with",
-            allowed="the default branch of origin, main or master, or the one that CI names",
+            allowed="the default branch of origin, main or master, or the branch that CI names",
             fix="name the base, for example: pytest-quant compare HEAD~1",
         )
     common = git.merge_base(tip, target)

@@ -1,4 +1,4 @@
-"""Rows of the history's tables as values, and the digests that decide which of them may be compared."""
+"""Rows of the history's tables as values, and the digests that decide which rows may be compared."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from pytest_quant.errors import HistoryError
 from pytest_quant.files import inflate, parse_json
-from pytest_quant.record import Encoded, Json, Record, Run, encoded, from_json, run_of, run_to_json
+from pytest_quant.record import EncodedRecord, Json, Record, Run, encode_record, from_json, run_of, run_to_json
 from pytest_quant.result import LatencyFigures, LatencyResult
 
 T = TypeVar("T")
@@ -38,7 +38,7 @@ class StoredCheck:
     """One record and the run it belongs to.
 
     `first` is the pass that its accuracy comes from, where that is another run, and `passes` says how both were joined
-    or why they were not, see `pytest_quant.history.passes`.
+    or why they were not, see `pytest_quant.history.two_passes`.
     """
 
     run: Run
@@ -52,7 +52,7 @@ def commit_of(checks: Sequence[StoredCheck]) -> str | None:
     return checks[-1].run.commit if checks else None
 
 
-def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+def group_items(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
     """Return the items by what `key` says of each, in the given order."""
     groups: dict[K, list[T]] = {}
     for item in items:
@@ -63,13 +63,13 @@ def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
 def run_row(run: Run) -> Row:
     """Return the row of a run, without its number."""
     return {
-        "id": indexed(run.id),
-        "started_at": indexed(in_utc(run.started_at)),
-        "commit": None if run.commit is None else indexed(run.commit),
-        "branch": None if run.branch is None else indexed(run.branch),
+        "id": shorten_for_index(run.id),
+        "started_at": shorten_for_index(to_utc(run.started_at)),
+        "commit": None if run.commit is None else shorten_for_index(run.commit),
+        "branch": None if run.branch is None else shorten_for_index(run.branch),
         "dirty": run.dirty,
-        "tree": None if run.tree is None else indexed(run.tree),
-        "repository": indexed(" ".join(run.repository)),
+        "tree": None if run.tree is None else shorten_for_index(run.tree),
+        "repository": shorten_for_index(" ".join(run.repository)),
         "run": encode(run_to_json(run, [])["run"]),
     }
 
@@ -79,15 +79,15 @@ def searchable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\u0000")
 
 
-def indexed(text: str) -> str:
-    """Return a text as a column with an index has it: one that is too long for an index ends in its digest."""
+def shorten_for_index(text: str) -> str:
+    """Return a text as a column with an index has it: a text that is too long for an index ends in its digest."""
     text = searchable(text)
     if len(text) <= MOST_INDEXED:
         return text
     return f"{text[: MOST_INDEXED - 65]}~{hashlib.sha256(text.encode()).hexdigest()}"
 
 
-def in_utc(time: str) -> str:
+def to_utc(time: str) -> str:
     """Return an ISO 8601 time in UTC, so that texts sort as times do; a text that is no time is returned as it is."""
     try:
         read = datetime.fromisoformat(time)
@@ -102,9 +102,9 @@ def encode(value: Json) -> str:
     return json.dumps(value, allow_nan=False, separators=(",", ":"))
 
 
-def pack(record: Record | Encoded) -> bytes:
+def pack(record: Record | EncodedRecord) -> bytes:
     """Return a record as it is stored: JSON, compressed."""
-    return zlib.compress(encode(encoded(record).json).encode())
+    return zlib.compress(encode(encode_record(record).json).encode())
 
 
 MOST_RECORD_BYTES = 64_000_000
@@ -113,7 +113,7 @@ MOST_RECORD_BYTES = 64_000_000
 
 def decode_run(text: str, where: str = "a run") -> Run:
     """Return the run that is stored as `text`; `where` names it in messages. Raises `HistoryError` when damaged."""
-    return decoded(run_of, text, where)
+    return decode_json(run_of, text, where)
 
 
 def unpack(packed: bytes | None, where: str = "a record") -> Record:
@@ -123,21 +123,21 @@ def unpack(packed: bytes | None, where: str = "a record") -> Record:
     try:
         text = inflate(packed, MOST_RECORD_BYTES)
     except ValueError as error:
-        raise _damaged(where, error, repr(packed[:40])) from error
-    return decoded(from_json, text, where)
+        raise _damage_error(where, error, repr(packed[:40])) from error
+    return decode_json(from_json, text, where)
 
 
-def decoded(read: Callable[[object], T], text: str | bytes, where: str) -> T:
+def decode_json(read: Callable[[object], T], text: str | bytes, where: str) -> T:
     """Return what `read` makes of stored JSON; `where` names it in messages. Raises `HistoryError` when damaged."""
     try:
         return read(parse_json(text))
     except HistoryError as error:
         raise HistoryError(f"{where}: {error.what}", value=error.value, allowed=error.allowed, fix=error.fix) from error
     except (TypeError, ValueError, OverflowError, RecursionError, MemoryError) as error:
-        raise _damaged(where, error, repr(text[:80])) from error
+        raise _damage_error(where, error, repr(text[:80])) from error
 
 
-def _damaged(where: str, error: Exception, start: str) -> HistoryError:
+def _damage_error(where: str, error: Exception, start: str) -> HistoryError:
     return HistoryError(
         f"{where} of the history is damaged: {error}",
         value=start,
@@ -158,7 +158,7 @@ def version_of(record: Record) -> str:
 
 
 def is_second_pass(record: Record) -> bool:
-    """Whether all but the accuracy of the check was measured, see `pytest_quant.history.passes`."""
+    """Whether all but the accuracy of the check was measured, see `pytest_quant.history.two_passes`."""
     return bool(record.accuracy_off) and record.verdicts is not None
 
 
@@ -186,7 +186,7 @@ def machine_of(identity: Mapping[str, str]) -> str:
 
 
 def way_of_timing(latency: LatencyFigures | LatencyResult | None) -> tuple[str, ...]:
-    """Return what a speedup depends on beside engine and machine, in words; empty where all of it is as usual."""
+    """Return what a speedup depends on beside engine and machine, in words; empty if all of it is as usual."""
     if latency is None:
         return ()
     against = () if latency.reference_precision == "fp32" else (f"against {latency.reference_precision}",)

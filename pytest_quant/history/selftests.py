@@ -1,4 +1,4 @@
-"""What the history tells of a runner: its newest self-test, and the noise between its sessions."""
+"""What the history knows of a runner: its newest self-test, and the noise between its sessions."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 
 from pytest_quant.backends import backend_names, get_backend
 from pytest_quant.history import is_there, open_store
-from pytest_quant.history.rows import StoredCheck, decoded, encode, in_utc, machine_of, searchable
+from pytest_quant.history.rows import StoredCheck, decode_json, encode, machine_of, searchable, to_utc
 from pytest_quant.record.record import decode, plain
 from pytest_quant.result import LatencyFigures, SelfTest
 from pytest_quant.spec import UNMEASURED, Spread
-from pytest_quant.stats.draws import Draw, draw_of, session_spread
+from pytest_quant.stats.means import ValueWithError, median_with_error, session_spread
 
 
 def keep_selftest(place: str | Path, selftest: SelfTest) -> None:
@@ -22,7 +22,7 @@ def keep_selftest(place: str | Path, selftest: SelfTest) -> None:
         {
             "machine": machine_of(selftest.identity),
             "device": searchable(selftest.device),
-            "measured_at": searchable(in_utc(selftest.measured_at)),
+            "measured_at": searchable(to_utc(selftest.measured_at)),
             "document": encode(plain(selftest, "self-test")),
         }
     )
@@ -44,7 +44,7 @@ def newest_selftest(place: str | Path, identity: Mapping[str, str], device: str)
     document = open_store(place).newest_selftest(machine_of(identity), device) if is_there(place) else None
     if document is None:
         return None
-    return decoded(lambda value: decode(SelfTest, value, "self-test"), document, "the self-test")
+    return decode_json(lambda value: decode(SelfTest, value, "self-test"), document, "the self-test")
 
 
 _NEWEST = 200
@@ -76,15 +76,15 @@ def session_noise(place: str | Path, identity: Mapping[str, str], device: str) -
         return UNMEASURED
     selftest = newest_selftest(place, identity, device)
     checks = open_store(place).checks(limit=_NEWEST)
-    since = "" if selftest is None else in_utc(selftest.measured_at)
-    measured = [] if selftest is None else [Draw(*draw) for kind in selftest.kinds for draw in kind.draws]
+    since = "" if selftest is None else to_utc(selftest.measured_at)
+    measured = [] if selftest is None else [ValueWithError(*draw) for kind in selftest.kinds for draw in kind.draws]
     spread = session_spread(UNMEASURED, [*measured, *null_draws(checks, identity, device, since)])
     return replace(spread, freedom=min(spread.freedom, _MOST_FREEDOM))
 
 
 def null_draws(
     checks: Iterable[StoredCheck], identity: Mapping[str, str], device: str, since: str = ""
-) -> Iterator[Draw]:
+) -> Iterator[ValueWithError]:
     """Yield the log ratio of null and reference of each latency that was measured on machines of one identity.
 
     Both are sessions of one engine in one process, so that their ratio is noise alone. One that is off counts as any
@@ -99,19 +99,19 @@ def null_draws(
     mine = dict(identity)
     backends = backend_names()
     for check in checks:
-        here = dict(check.run.environment.identity) == mine and in_utc(check.run.started_at) > since
+        here = dict(check.run.environment.identity) == mine and to_utc(check.run.started_at) > since
         name = check.record.backend
         if here and name in backends and get_backend(name).device == device:
-            yield from _of_latency(check.record.latency)
+            yield from _read_draws(check.record.latency)
 
 
-def _of_latency(latency: LatencyFigures | None) -> Iterator[Draw]:
+def _read_draws(latency: LatencyFigures | None) -> Iterator[ValueWithError]:
     if latency is None:
         return
     reference, null = (latency.round_p50_ms.get(name, ()) for name in ("reference", "null"))
     rounds = list(zip(reference, null, strict=False))
     if len(rounds) >= _FEWEST_ROUNDS and all(min(pair) > 0.0 for pair in rounds):
-        draw = draw_of([math.log(nul / ref) for ref, nul in rounds])
+        draw = median_with_error([math.log(nul / ref) for ref, nul in rounds])
         # The middle of several sets of sessions varies less than one of them.
-        yield Draw(draw.value * math.sqrt(latency.sets), draw.error * math.sqrt(latency.sets))
-    yield from _of_latency(latency.repeat)
+        yield ValueWithError(draw.value * math.sqrt(latency.sets), draw.error * math.sqrt(latency.sets))
+    yield from _read_draws(latency.repeat)

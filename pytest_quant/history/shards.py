@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_quant.history.rows import in_utc
+from pytest_quant.history.rows import to_utc
 from pytest_quant.record import Run
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def durations_s(store: Store) -> dict[str, float]:
 
 
 def _median_s(runs: Iterable[tuple[Run, float]]) -> float:
-    newest = sorted(runs, key=lambda each: (in_utc(each[0].started_at), each[0].id), reverse=True)
+    newest = sorted(runs, key=lambda each: (to_utc(each[0].started_at), each[0].id), reverse=True)
     machine = newest[0][0].environment.identity
     alike = [spent_s for run, spent_s in newest if run.environment.identity == machine]
     return statistics.median(alike[:_NEWEST])

@@ -15,21 +15,21 @@ from sqlalchemy import Row as Found
 
 from pytest_quant.environment.revision import are_apart
 from pytest_quant.errors import HistoryError, UsageError, nearest
-from pytest_quant.history.connect import CHECKS, RECORDS, RUNS, SELFTESTS, SERIES, storage_errors, writing
+from pytest_quant.history.connect import CHECKS, RECORDS, RUNS, SELFTESTS, SERIES, open_transaction, storage_errors
 from pytest_quant.history.rows import (
     MOST_INDEXED,
     Row,
     StoredCheck,
     StoredRun,
     decode_run,
-    in_utc,
-    indexed,
     searchable,
+    shorten_for_index,
+    to_utc,
     unpack,
 )
 from pytest_quant.history.summaries import CheckSummary, SeriesSummary, read_summary
 from pytest_quant.history.writing import RunToAdd, add_runs, batches
-from pytest_quant.record import Encoded, Record, Run
+from pytest_quant.record import EncodedRecord, Record, Run
 from pytest_quant.result import Status
 from pytest_quant.spec import SeriesKey
 
@@ -103,13 +103,13 @@ class Store:
 
     def _clean(self, ids: Sequence[str]) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
         """Choose the runs of commits or trees. A commit is of one repository and its forks; a tree may be of any."""
-        values = [indexed(each) for each in ids]
+        values = [shorten_for_index(each) for each in ids]
         return RUNS.c.commit.in_(values) | and_(RUNS.c.tree.in_(values), *self._ours()), ~RUNS.c.dirty
 
     def _ours(self) -> list[ColumnElement[bool]]:
         return [RUNS.c.repository.not_in(self.others)] if self.others else []
 
-    def append(self, run: Run, records: Sequence[Record | Encoded]) -> bool:
+    def append(self, run: Run, records: Sequence[Record | EncodedRecord]) -> bool:
         """Add a run with its records, all or nothing; ``False`` when a run of this id is already stored."""
         return self.append_many([(run, records)]) == (1, 0)
 
@@ -122,7 +122,7 @@ class Store:
         """
         added = repeated = 0
         for batch in batches(runs):
-            with storage_errors(self._shown, "written"), writing(self._engine) as connection:
+            with storage_errors(self._shown, "written"), open_transaction(self._engine) as connection:
                 new = add_runs(connection, batch)
             added += new
             repeated += len(batch) - new
@@ -137,7 +137,7 @@ class Store:
         branch : only runs of this branch.
         since : only runs that started then or later, a date or time in ISO 8601, in UTC when it names no zone.
         """
-        chosen = select(RUNS.c.number, RUNS.c.id, RUNS.c.run).where(*_wanted(branch, since))
+        chosen = select(RUNS.c.number, RUNS.c.id, RUNS.c.run).where(*_filter_runs(branch, since))
         return self._stored_runs(chosen.order_by(*_NEWEST_FIRST).limit(limit))
 
     def run(self, beginning: str) -> StoredRun:
@@ -152,14 +152,14 @@ class Store:
 
     def dirty_runs(self, commit: str) -> list[Run]:
         """Return the runs of a commit with uncommitted changes, newest first."""
-        wanted = select(RUNS.c.id, RUNS.c.run).where(RUNS.c.commit == indexed(commit), RUNS.c.dirty)
+        wanted = select(RUNS.c.id, RUNS.c.run).where(RUNS.c.commit == shorten_for_index(commit), RUNS.c.dirty)
         return [decode_run(text, f"run {run_id}") for run_id, text in self._read(wanted.order_by(*_NEWEST_FIRST))]
 
     def remove(self, beginning: str, *, dry_run: bool = False) -> str:
         """Remove the run that `run` would return, with its records, and return its id. Raises as `run` does."""
         run_id = self._id(beginning)
         if not dry_run:
-            with storage_errors(self._shown, "written"), writing(self._engine) as connection:
+            with storage_errors(self._shown, "written"), open_transaction(self._engine) as connection:
                 connection.execute(delete(RUNS).where(RUNS.c.id == run_id))
         return run_id
 
@@ -183,7 +183,7 @@ class Store:
     def records(self, run_id: str) -> list[Record]:
         """Return the records of one run, in their order."""
         wanted = select(RECORDS.c.position, RECORDS.c.record).join(RUNS, RUNS.c.number == RECORDS.c.run)
-        rows = self._read(wanted.where(RUNS.c.id == indexed(run_id)).order_by(RECORDS.c.position))
+        rows = self._read(wanted.where(RUNS.c.id == shorten_for_index(run_id)).order_by(RECORDS.c.position))
         return [unpack(packed, _place(run_id, position)) for position, packed in rows]
 
     def checks(self, limit: int | None = None) -> list[StoredCheck]:
@@ -193,11 +193,11 @@ class Store:
         return _stored_checks(self._read(wanted.limit(limit)))
 
     def commits(self, ids: Sequence[str], below: str = "") -> set[str]:
-        """Return those of `ids`, ids of commits or of trees, that have a run without uncommitted changes.
+        """Return the `ids` of commits or trees that have a run without uncommitted changes.
 
         Where `below` is given, only runs with a test of that folder count, ``a/``, see `SeriesKey`.
         """
-        by_text = {indexed(commit): commit for commit in ids}
+        by_text = {shorten_for_index(commit): commit for commit in ids}
         recorded: set[str] = set()
         for column in (RUNS.c.commit, RUNS.c.tree):
             wanted = select(column).distinct().where(column.in_(by_text), *self._clean(ids))
@@ -215,7 +215,7 @@ class Store:
         """
         wanted = _CHECKS.where(*self._clean(ids))
         if series is not None:
-            wanted = wanted.where(_of_series(series))
+            wanted = wanted.where(_match_series(series))
         return _stored_checks(self._read(wanted.order_by(*_OLDEST_FIRST, CHECKS.c.position)))
 
     def newest(self, limit: int) -> Iterator[StoredCheck]:
@@ -236,7 +236,7 @@ class Store:
         same: a test with a limit against a baseline is no PASS until a record is accepted.
         """
         for statuses in ((Status.PASS,), (Status.NO_BASELINE, Status.INCONCLUSIVE)):
-            passed = _CHECKS.where(_of_series(series), *self._ours(), CHECKS.c.status.in_(statuses))
+            passed = _CHECKS.where(_match_series(series), *self._ours(), CHECKS.c.status.in_(statuses))
             if found := _stored_checks(self._read(passed.order_by(*_NEWEST_CHECKS).limit(1))):
                 return found[0]
         return None
@@ -273,7 +273,7 @@ class Store:
         since : only checks of runs that started then or later, date or time in ISO 8601, UTC when it names no zone.
         limit : largest number of checks, the newest ones; ``None`` for all.
         """
-        wanted = _SUMMARIES.where(_of_series(series), *self._ours(), *_wanted(branch, since))
+        wanted = _SUMMARIES.where(_match_series(series), *self._ours(), *_filter_runs(branch, since))
         return list(map(_summary, reversed(self._read(wanted.order_by(*_NEWEST_CHECKS).limit(limit)))))
 
     def each_run(
@@ -289,16 +289,16 @@ class Store:
         """
         wanted = select(RUNS.c.number).order_by(*_OLDEST_FIRST)
         if run_id is not None:
-            wanted = wanted.where(RUNS.c.id == indexed(run_id))
+            wanted = wanted.where(RUNS.c.id == shorten_for_index(run_id))
         numbers = [number for (number,) in self._read(wanted)]
         for start in range(0, len(numbers), _RUNS_AT_ONCE):
             rows = self._read(_WHOLE_RUNS.where(RUNS.c.number.in_(numbers[start : start + _RUNS_AT_ONCE])))
             for _, of_run in groupby(rows, key=lambda row: row.number):
-                yield from _whole_run(list(of_run), unreadable)
+                yield from _read_whole_run(list(of_run), unreadable)
 
     def keep_selftest(self, row: Row) -> None:
         """Add a self-test, see `SELFTESTS`."""
-        with storage_errors(self._shown, "written"), writing(self._engine) as connection:
+        with storage_errors(self._shown, "written"), open_transaction(self._engine) as connection:
             connection.execute(insert(SELFTESTS), [row])
 
     def newest_selftest(self, machine: str, device: str) -> str | None:
@@ -325,7 +325,7 @@ class Store:
             return connection.execute(query).all()
 
 
-def _whole_run(
+def _read_whole_run(
     rows: Sequence[Found[*tuple[Any, ...]]], unreadable: list[str] | None
 ) -> Iterator[tuple[Run, tuple[Record, ...]]]:
     run = _readable(partial(decode_run, rows[0].run, f"run {rows[0].id}"), unreadable)
@@ -346,16 +346,16 @@ def _readable(decode: Callable[[], T], unreadable: list[str] | None) -> T | None
         return None
 
 
-def _wanted(branch: str | None, since: str | None) -> list[ColumnElement[bool]]:
+def _filter_runs(branch: str | None, since: str | None) -> list[ColumnElement[bool]]:
     conditions: list[ColumnElement[bool]] = []
     if branch is not None:
-        conditions.append(RUNS.c.branch == indexed(branch))
+        conditions.append(RUNS.c.branch == shorten_for_index(branch))
     if since is not None:
-        conditions.append(RUNS.c.started_at >= in_utc(since))
+        conditions.append(RUNS.c.started_at >= to_utc(since))
     return conditions
 
 
-def _of_series(key: str) -> ColumnElement[bool]:
+def _match_series(key: str) -> ColumnElement[bool]:
     # By its number, found first: only then does a server take the newest checks from the index, and leave the rest.
     return (
         CHECKS.c.series

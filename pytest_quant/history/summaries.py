@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
-from pytest_quant.history.rows import decoded, encode, identity_of, in_utc, version_of
+from pytest_quant.history.rows import decode_json, encode, identity_of, to_utc, version_of
 from pytest_quant.record import Record, Run
 from pytest_quant.record.figures import PLACES, figures
 from pytest_quant.result import Status
@@ -13,7 +13,7 @@ from pytest_quant.result import Status
 
 @dataclass(frozen=True, slots=True)
 class CheckSummary:
-    """The figures of one check that are listed, searched for changes and drawn; ``None`` where one was not measured.
+    """The figures of one check that are listed, searched for changes and drawn; ``None`` for those not measured.
 
     A field more is a figure more of every history: only `run_id` to `status` are columns of its tables.
 
@@ -63,13 +63,13 @@ class CheckSummary:
     drop_ci_high: float | None = None
 
     @classmethod
-    def of(cls, run: Run, record: Record) -> CheckSummary:
+    def from_record(cls, run: Run, record: Record) -> CheckSummary:
         """Return the summary of a record of a run."""
         p50 = record.latency.bound_of(50.0) if record.latency else None
         values: dict[str, Any] = figures(record, _RECORDED)
         return cls(
             run_id=run.id,
-            started_at=in_utc(run.started_at),
+            started_at=to_utc(run.started_at),
             commit=run.commit,
             branch=run.branch,
             dirty=run.dirty,
@@ -100,7 +100,7 @@ def read_summary(columns: dict[str, Any], figures: str) -> CheckSummary:
     def read(found: Any) -> CheckSummary:
         return CheckSummary(**columns | {"status": Status(columns["status"])}, **found)
 
-    return decoded(read, figures, f"a check of run {columns['run_id']}")
+    return decode_json(read, figures, f"a check of run {columns['run_id']}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from pytest_quant.environment.revision import ask_git, ci_target, main_branch
 from pytest_quant.history.baselines.file import BaselineEntry
-from pytest_quant.history.rows import grouped
+from pytest_quant.history.rows import group_items
 from pytest_quant.history.summaries import CONFIDENT_POINTS, Change, CheckSummary, SeriesSummary
 from pytest_quant.stats.changes import ChangePoint, change_points
 
@@ -51,8 +51,8 @@ def find_changes(points: Iterable[CheckSummary], *, confidence: float = 0.95, fa
     """
     clean = [point for point in points if point.commit is not None and not point.dirty]
     sequences = [
-        *_by_group(clean, lambda point: (point.version, point.isa), _scores),
-        *_by_group(clean, lambda point: (point.version, point.identity), _speeds),
+        *_split_by_group(clean, lambda point: (point.version, point.isa), _scores),
+        *_split_by_group(clean, lambda point: (point.version, point.identity), _speeds),
     ]
     # A step of a score that repeats exactly is no test, and takes no part.
     tests = family * max(1, sum(not sequence.exact for sequence in sequences))
@@ -84,12 +84,12 @@ class _Sequence:
     exact: bool = False
 
 
-def _by_group(
+def _split_by_group(
     points: Sequence[CheckSummary],
     group_of: Callable[[CheckSummary], tuple[str, str]],
     sequence_of: Callable[[Sequence[CheckSummary], str], _Sequence],
 ) -> Iterator[_Sequence]:
-    sequences = (sequence_of(group, machine) for (_, machine), group in grouped(points, group_of).items())
+    sequences = (sequence_of(group, machine) for (_, machine), group in group_items(points, group_of).items())
     return (sequence for sequence in sequences if sequence.values)
 
 
@@ -249,7 +249,7 @@ def _subjects(points: Iterable[CheckSummary]) -> dict[str, str]:
 
 
 def _fullest_branch(points: Sequence[CheckSummary]) -> str | None:
-    """Return the branch of most points; of several with as many, the one whose last point is the newest."""
+    """Return the branch with the most points; of several, the branch whose last point is the newest."""
     # The first of equals comes first.
     counts = Counter(point.branch for point in reversed(points))
     return counts.most_common(1)[0][0] if counts else None

@@ -35,7 +35,7 @@ _SUFFIX = ".unfinished"
 _LOCK = ".lock"
 
 
-def _beginning(place: str | Path, root: Path) -> Path:
+def _path_prefix(place: str | Path, root: Path) -> Path:
     """Return folder and first letters of the files of all runs that belong in the history at `place`.
 
     Those of a server lie in the project, by a digest of its address without the password.
@@ -66,7 +66,7 @@ class UnfinishedRun:
     """
 
     def __init__(self, place: str | Path, root: Path, run: Run) -> None:
-        beginning = _beginning(place, root)
+        beginning = _path_prefix(place, root)
         prepare_folder(beginning.parent)
         self.file = beginning.with_name(f"{beginning.name}.{run.id}{_SUFFIX}")
         self._run = encode(plain(run, "run"))
@@ -84,7 +84,7 @@ class UnfinishedRun:
         os.fdatasync(self._stream.fileno())
 
     def close(self, *, stored: bool) -> None:
-        """Give the file up: delete it where its checks are `stored`, else leave it to the next run."""
+        """Give the file up: delete it if its checks are `stored`, else leave it to the next run."""
         self._stream.close()
         if stored:
             self.file.unlink(missing_ok=True)
@@ -106,9 +106,9 @@ def recover(place: str | Path, root: Path) -> tuple[str, list[str]]:
     store: Store | None = None
     runs = checks = 0
     refused: list[str] = []
-    for file in _left(_beginning(place, root)):
+    for file in _list_left_files(_path_prefix(place, root)):
         try:
-            with _owned(file) as is_free:
+            with _own_file(file) as is_free:
                 if not is_free:
                     continue
                 # The check of a last line without an end was under way.
@@ -125,7 +125,7 @@ def recover(place: str | Path, root: Path) -> tuple[str, list[str]]:
     return f"{some_checks} of {some_runs} that did not end well added to the history" if runs else "", refused
 
 
-def _left(beginning: Path) -> list[Path]:
+def _list_left_files(beginning: Path) -> list[Path]:
     try:
         names = sorted(os.listdir(beginning.parent))  # noqa: PTH208 - a name is all that is needed of most
     except OSError:
@@ -143,8 +143,8 @@ def _release(lock: FileLock) -> None:
 
 
 @contextmanager
-def _owned(file: Path) -> Iterator[bool]:
-    """Hold the lock of a run's file; ``False`` where the run lives, or another process has just added it."""
+def _own_file(file: Path) -> Iterator[bool]:
+    """Hold the lock of a run's file; ``False`` if the run lives, or another process has just added it."""
     lock = FileLock(f"{file}{_LOCK}")
     try:
         lock.acquire(timeout=0)

@@ -18,13 +18,13 @@ from pytest_quant.history.connect import (
     RUNS,
     SERIES,
     open_engine,
+    open_transaction,
     outside,
     storage_errors,
-    writing,
 )
 from pytest_quant.history.rows import Row, pack, run_row, unpack
 from pytest_quant.history.summaries import CheckSummary
-from pytest_quant.record import Encoded, Record, Run
+from pytest_quant.record import EncodedRecord, Record, Run
 from pytest_quant.result import LatencyFigures
 from pytest_quant.spec import SeriesKey
 
@@ -35,7 +35,7 @@ _ADDED_RECORDS_AT_ONCE = 2000
 _ADDED_RUNS_AT_ONCE = 500
 _LOOKED_UP_AT_ONCE = 5000
 
-RunToAdd = tuple[Run, Sequence[Record | Encoded]]
+RunToAdd = tuple[Run, Sequence[Record | EncodedRecord]]
 
 
 def batches(runs: Iterable[RunToAdd]) -> Iterator[list[RunToAdd]]:
@@ -74,7 +74,7 @@ def add_runs(connection: Connection, batch: Sequence[RunToAdd]) -> int:
             record = _record(each)
             place: Row = {"run": number, "position": position}
             number_of_series = series[keys[record.series].digest]
-            summary = CheckSummary.of(run, record)
+            summary = CheckSummary.from_record(run, record)
             found: Row = {"status": summary.status.value, "figures": summary.figures}
             checks.append(place | found | {"series": number_of_series, "started_at": row["started_at"]})
             rows.append(place | {"record": pack(each)})
@@ -84,8 +84,8 @@ def add_runs(connection: Connection, batch: Sequence[RunToAdd]) -> int:
     return added
 
 
-def _record(record: Record | Encoded) -> Record:
-    return record.record if isinstance(record, Encoded) else record
+def _record(record: Record | EncodedRecord) -> Record:
+    return record.record if isinstance(record, EncodedRecord) else record
 
 
 def _series_numbers(connection: Connection, wanted: Mapping[str, str]) -> dict[str, int]:
@@ -147,7 +147,7 @@ def prune(place: str | Path, keep_runs: int, *, dry_run: bool = False) -> tuple[
         old = connection.execute(whole.order_by(*newest_first)).all()
     runs = records = freed_bytes = 0
     for run in old:
-        with storage_errors(shown, "written"), engine.connect() if dry_run else writing(engine) as connection:
+        with storage_errors(shown, "written"), engine.connect() if dry_run else open_transaction(engine) as connection:
             smaller, freed = _smaller(connection, run.number, run.id)
             if not dry_run:
                 connection.execute(update(RUNS).where(RUNS.c.number == run.number).values(thinned=True))
@@ -172,17 +172,17 @@ def _smaller(connection: Connection, number: int, run_id: str) -> tuple[dict[int
     freed_bytes = 0
     for position, stored in connection.execute(of_run):
         record = unpack(stored, f"record {position} of run {run_id}")
-        thin = thinned(record)
+        thin = thin_record(record)
         if thin != record:
             smaller[position] = pack(thin)
             freed_bytes += len(stored) - len(smaller[position])
     return smaller, freed_bytes
 
 
-def thinned(record: Record) -> Record:
+def thin_record(record: Record) -> Record:
     """Return `record` without the rounds of its latency; every other figure stays."""
-    return replace(record, latency=_without_rounds(record.latency))
+    return replace(record, latency=_drop_rounds(record.latency))
 
 
-def _without_rounds(latency: LatencyFigures | None) -> LatencyFigures | None:
-    return None if latency is None else replace(latency, round_p50_ms={}, repeat=_without_rounds(latency.repeat))
+def _drop_rounds(latency: LatencyFigures | None) -> LatencyFigures | None:
+    return None if latency is None else replace(latency, round_p50_ms={}, repeat=_drop_rounds(latency.repeat))

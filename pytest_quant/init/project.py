@@ -104,7 +104,7 @@ def find_project(here: Path) -> Project:
 
 
 def _test_folder(root: Path, settings: dict[str, list[str]]) -> str:
-    """Return a folder below the first of ``testpaths``, else below a usual one; the root where tests lie there."""
+    """Return a folder below the first of ``testpaths``, else below a usual folder; the root if tests lie there."""
     named = [folder for folder in settings.get("testpaths", ()) if _PLAIN_FOLDER.fullmatch(folder)]
     present = [folder.rstrip("/") for folder in (*named, *_TEST_FOLDERS) if (root / folder).is_dir()]
     if not present and any(root.glob("test_*.py")):
@@ -180,7 +180,7 @@ class Installation:
 
 
 def find_installation(root: Path, extras: Sequence[str], commands: str = "", *, gpu: bool = False) -> Installation:
-    """Return how CI installs the project at `root`: by uv or poetry where there is their lock file, else by pip.
+    """Return how CI installs the project at `root`: by uv or poetry if their lock file is there, else by pip.
 
     Parameters
     ----------
@@ -253,7 +253,7 @@ def _package(pip: str, package: str, *, gpu: bool) -> tuple[str, ...]:
 
 
 def find_python(root: Path) -> str:
-    """Return the version of Python for CI, ``3.12``: that of the file ``.python-version``, else this one."""
+    """Return the version of Python for CI, ``3.12``: from the file ``.python-version``, else this version."""
     file = root / ".python-version"
     named = re.match(r"3\.\d+", file.read_text("utf-8", "replace")) if file.is_file() else None
     return named[0] if named else f"3.{sys.version_info.minor}"

@@ -16,7 +16,7 @@ from pytest_quant.environment.revision import ask_git
 from pytest_quant.errors import BackendUnavailable, UsageError
 from pytest_quant.files import file_errors, write_whole
 from pytest_quant.history.git_branch import BRANCH
-from pytest_quant.init.model import CALIBRATION, ModelToTest, described, find_model, input_line, is_scores
+from pytest_quant.init.model_search import CALIBRATION, ModelToTest, describe_input, find_model, input_line, is_scores
 from pytest_quant.init.project import (
     GITLAB_FILE,
     Forge,
@@ -41,16 +41,18 @@ MARKER = "# written by pytest-quant init\n"
 _PRECISION, _SCHEME = "int8", "static"
 
 
-def named(names: Sequence[str], model: ModelToTest) -> tuple[str, ...]:
+def select_named(names: Sequence[str], model: ModelToTest) -> tuple[str, ...]:
     """Return the backends that the user names. Raises `UsageError` for one that is unknown, or has no static int8."""
     for name in names:
         get_backend(name)
-        if name not in _offering(model):
-            raise UsageError(f"backend '{name}' has no static int8 for this model", allowed=", ".join(_offering(model)))
+        if name not in _find_offering(model):
+            raise UsageError(
+                f"backend '{name}' has no static int8 for this model", allowed=", ".join(_find_offering(model))
+            )
     return tuple(names)
 
 
-def on_cpu(model: ModelToTest) -> tuple[str, ...]:
+def select_cpu(model: ModelToTest) -> tuple[str, ...]:
     """Return the backends on the CPU that can run here, as the doctor finds them.
 
     Raises
@@ -60,7 +62,7 @@ def on_cpu(model: ModelToTest) -> tuple[str, ...]:
     # One that builds for another machine runs nothing here.
     fitting = [
         name
-        for name, backend in _offering(model).items()
+        for name, backend in _find_offering(model).items()
         if not _is_for_gpu(backend) and TARGET not in backend.offer.options
     ]
     states = probe_all(fitting)
@@ -74,18 +76,18 @@ def on_cpu(model: ModelToTest) -> tuple[str, ...]:
     return working
 
 
-def on_gpu(model: ModelToTest) -> tuple[str, ...]:
-    """Return the backends with int8 kernels on a GPU that can run here; all of them where none can."""
+def select_gpu(model: ModelToTest) -> tuple[str, ...]:
+    """Return the backends with int8 kernels on a GPU that can run here; if no backend can, all."""
     fitting = [
         name
-        for name, backend in _offering(model).items()
+        for name, backend in _find_offering(model).items()
         if _is_for_gpu(backend) and backend.refuses_speed(EngineSpec(name, _PRECISION, _SCHEME, Model("any"))) is None
     ]
     return tuple(state.name for state in probe_all(fitting) if state.state == OK) or tuple(fitting)
 
 
 def extras_of(names: Sequence[str], model: ModelToTest) -> tuple[str, ...]:
-    """Return the extras of this package that bring these backends, and what exports a module where all read files."""
+    """Return the extras of this package that bring these backends, and an exporter if all of them read files."""
     backends = [get_backend(name) for name in names]
     if model.reads == get_exporter().offer.reads and not any(
         model.reads == backend.offer.reads for backend in backends
@@ -97,7 +99,7 @@ def extras_of(names: Sequence[str], model: ModelToTest) -> tuple[str, ...]:
     return tuple(dict.fromkeys(extra for backend in backends for extra in backend.offer.extras))
 
 
-def _offering(model: ModelToTest) -> dict[str, Backend]:
+def _find_offering(model: ModelToTest) -> dict[str, Backend]:
     """Return those that quantize this model: a module can be exported to a file, and no file becomes a module."""
     backends = {name: get_backend(name) for name in backend_names()}
     return {
@@ -188,8 +190,8 @@ def find_facts(
     project = find_project(here)
     forges = forges or tuple(filter(None, [find_forge(project)]))
     chosen = find_model(project.root, here, model, project.sources)
-    cpu = named(backends, chosen) if backends else on_cpu(chosen)
-    on_runner = named(gpu_backends, chosen) if gpu_backends else on_gpu(chosen) if gpu else ()
+    cpu = select_named(backends, chosen) if backends else select_cpu(chosen)
+    on_runner = select_named(gpu_backends, chosen) if gpu_backends else select_gpu(chosen) if gpu else ()
     root, pipeline = project.root, project.root / GITLAB_FILE
     for_gpu = find_installation(root, extras_of(on_runner, chosen), install, gpu=True) if on_runner else None
     facts = InitFacts(
@@ -216,17 +218,17 @@ def gives_model(facts: InitFacts, path: str) -> bool:
 
 def new_files(facts: InitFacts) -> dict[str, str]:
     """Return every file by its path below the root: fixtures, tests, a configuration of pytest, and the workflows."""
-    files = {facts.conftest: _rendered("conftest.py.j2", facts, above=_folders_above(facts.conftest))}
+    files = {facts.conftest: _render("conftest.py.j2", facts, above=_folders_above(facts.conftest))}
     for path, backends, where in zip(facts.tests, (facts.cpu, facts.gpu), ("", "_on_gpu"), strict=False):
-        mark = _in_mark(backends)
+        mark = _write_mark(backends)
         above = _folders_above(path)
-        files[path] = _rendered("test_model.py.j2", facts, above=above, backends=mark, where=where)
+        files[path] = _render("test_model.py.j2", facts, above=above, backends=mark, where=where)
     if not facts.project.configured:
-        files["pytest.ini"] = _rendered("pytest.ini.j2", facts)
+        files["pytest.ini"] = _render("pytest.ini.j2", facts)
     if "github" in facts.forges:
-        files[".github/workflows/quant.yml"] = _rendered("github.yml.j2", facts)
+        files[".github/workflows/quant.yml"] = _render("github.yml.j2", facts)
     if "gitlab" in facts.forges:
-        files[GITLAB_INCLUDED if facts.included else GITLAB_FILE] = _rendered("gitlab.yml.j2", facts)
+        files[GITLAB_INCLUDED if facts.included else GITLAB_FILE] = _render("gitlab.yml.j2", facts)
     return files
 
 
@@ -256,8 +258,8 @@ def write_new(root: Path, files: Mapping[str, str], *, dry: bool = False) -> tup
     return tuple(free)
 
 
-def _in_mark(backends: Sequence[str]) -> str:
-    """Return the backends as the mark has them: a text, or a list where there are several."""
+def _write_mark(backends: Sequence[str]) -> str:
+    """Return the backends as the mark has them: a text, or a list of several."""
     return json.dumps(backends[0] if len(backends) == 1 else list(backends))
 
 
@@ -266,7 +268,7 @@ def _folders_above(path: str) -> int:
     return len(PurePosixPath(path).parent.parts)
 
 
-def _rendered(template: str, facts: InitFacts, *, above: int = 0, backends: str = "", where: str = "") -> str:
+def _render(template: str, facts: InitFacts, *, above: int = 0, backends: str = "", where: str = "") -> str:
     folder = PurePosixPath(facts.project.folder)
     inputs, outputs = facts.model.signature.inputs, facts.model.signature.outputs
     return MARKER + _environment().get_template(template).render(
@@ -274,8 +276,8 @@ def _rendered(template: str, facts: InitFacts, *, above: int = 0, backends: str 
         model=facts.model,
         inputs=[(tensor.name, input_line(tensor, dict(facts.model.rows))) for tensor in inputs],
         shapeless=[tensor.name for tensor in inputs if tensor.shape is None],
-        described_inputs=[described(tensor) for tensor in inputs],
-        described_outputs=[described(tensor) for tensor in outputs],
+        described_inputs=[describe_input(tensor) for tensor in inputs],
+        described_outputs=[describe_input(tensor) for tensor in outputs],
         scores=bool(outputs) and is_scores(outputs[0]),
         calibration=CALIBRATION,
         above=above,
@@ -287,7 +289,7 @@ def _rendered(template: str, facts: InitFacts, *, above: int = 0, backends: str 
     )
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """Return a text in quotes, as Python and YAML read it."""
     return json.dumps(text, ensure_ascii=False) if text.isprintable() else ascii(text)
 
@@ -307,6 +309,6 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters["quoted"] = _quoted
+    environment.filters["quoted"] = _quote
     environment.filters["comment"] = clean
     return environment

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from pytest_quant.record import Encoded
+    from pytest_quant.record import EncodedRecord
 
 NAME = "quant"
 
@@ -25,7 +25,7 @@ SERIES_ATTRIBUTE = "quant_series"
 SAMPLES_ATTRIBUTE = "quant_samples"
 """Under this name the runs of its engines do, where pytest-benchmark is to keep them."""
 
-ENCODED: pytest.StashKey[dict[int, Encoded]] = pytest.StashKey()
+ENCODED: pytest.StashKey[dict[int, EncodedRecord]] = pytest.StashKey()
 """The records of this process by the identity of their JSON: what rides on a report of it is not decoded again."""
 
 

@@ -18,11 +18,11 @@ from pytest_quant.readers import (
     NUMBER,
     Key,
     Reader,
-    accepting,
+    choice_of,
     count,
     each,
     keys_of,
-    one_of,
+    make_reader,
     option,
     read_values,
     refuse_share,
@@ -59,25 +59,25 @@ def _model(value: object) -> ModelSource | None:
     return value if isinstance(value, Model) or (isinstance(value, str) and value.strip()) else None
 
 
-MODEL = accepting(
+MODEL = make_reader(
     "the name of a fixture, a path or a Model", _model, "'models/resnet18.onnx', or 'resnet18' for a fixture"
 )
 
 
-def _fixture_or(kind: type, value: object) -> Any:
+def _read_fixture_or(kind: type, value: object) -> Any:
     return value if isinstance(value, kind) or (isinstance(value, str) and value.isidentifier()) else None
 
 
-DATA = accepting(
+DATA = make_reader(
     "the name of a fixture or a Dataset",
-    partial(_fixture_or, Dataset),
+    partial(_read_fixture_or, Dataset),
     "'my_data' for a fixture that returns pytest_quant.Dataset.from_arrays(inputs, labels)",
 )
 
 
-SCORES = accepting(
+SCORES = make_reader(
     "the name of a fixture or Scores",
-    partial(_fixture_or, Scores),
+    partial(_read_fixture_or, Scores),
     "'gsm8k' for a fixture that returns pytest_quant.Scores.from_lm_eval('runs/fp16', 'runs/int4')",
 )
 
@@ -91,7 +91,7 @@ def _nodes(value: object) -> tuple[str, ...] | None:
     return None
 
 
-NODES = accepting("a list of node names", _nodes, "['/head/MatMul']")
+NODES = make_reader("a list of node names", _nodes, "['/head/MatMul']")
 
 
 def _options(value: object) -> tuple[tuple[str, object], ...] | None:
@@ -99,7 +99,7 @@ def _options(value: object) -> tuple[tuple[str, object], ...] | None:
     return tuple(sorted(value.items())) if isinstance(value, dict) and by_name else None
 
 
-OPTIONS = accepting("a dict by option name", _options, "{'threads': 1}")
+OPTIONS = make_reader("a dict by option name", _options, "{'threads': 1}")
 
 
 def _calibration(value: object) -> Calibration | None:
@@ -118,7 +118,7 @@ def _calibration(value: object) -> Calibration | None:
     )
 
 
-CALIBRATION = accepting(
+CALIBRATION = make_reader(
     f"a method ({_CALIBRATION['method'].reader.allowed}) or a dict of {', '.join(_CALIBRATION)}",
     _calibration,
     "{'method': 'percentile', 'percentile': 99.99, 'samples': 200}",
@@ -126,16 +126,16 @@ CALIBRATION = accepting(
 
 
 def _channels(value: object) -> tuple[ChannelGroup, ...] | None:
-    """Which outputs there are and how many channels they have, the model tells."""
+    """The model says which outputs there are and how many channels they have."""
     if not isinstance(value, dict) or not value:
         return None
-    return tuple(group for output, groups in value.items() for group in _of_output(output, groups))
+    return tuple(group for output, groups in value.items() for group in _read_groups(output, groups))
 
 
-CHANNELS = accepting("a dict by output", _channels, _EXAMPLE)
+CHANNELS = make_reader("a dict by output", _channels, _EXAMPLE)
 
 
-def _of_output(output: object, groups: object) -> Iterator[ChannelGroup]:
+def _read_groups(output: object, groups: object) -> Iterator[ChannelGroup]:
     ranges = dict(groups) if isinstance(groups, dict) else {}
     axis = ranges.pop("axis", 1)
     is_axis = isinstance(axis, int) and not isinstance(axis, bool) and axis != 0
@@ -143,7 +143,7 @@ def _of_output(output: object, groups: object) -> Iterator[ChannelGroup]:
         raise UsageError(
             f"channels[{output!r}] must be an output's name with a range for each group, by its name",
             value=repr(groups),
-            allowed="beside them an axis: 1 is the first one after that of the samples, -1 the last",
+            allowed="beside them an axis: 1 is the first axis after the samples, -1 the last",
             fix=f"write channels={_EXAMPLE}",
         )
     for name, channels in ranges.items():
@@ -162,7 +162,7 @@ def _range(where: str, value: object) -> tuple[int, int | None]:
     raise UsageError(
         f"{where} must be a range of channels",
         value=repr(value),
-        allowed="(first, end): the first channel from 0, and the one after the last, or None for all that follow",
+        allowed="(first, end): the first channel from 0, and the channel after the last, or None for all that follow",
     )
 
 
@@ -177,14 +177,14 @@ def _metric(value: object) -> str | Metric | None:
     return value if isinstance(value, (str, Metric)) else None
 
 
-def _not_a_metric(name: str, value: object) -> UsageError:
+def _metric_error(name: str, value: object) -> UsageError:
     of_errors = callable(value) and is_of_errors(value)
     form = OF_ERRORS if of_errors else "Metric(fn, better='higher', unit='%', scale=100)"
     return UsageError(f"{name} must be {_METRICS}", value=repr(value), fix=f"write {name}=pytest_quant.{form}")
 
 
 _METRICS = "a name or a Metric, because the direction of a bare callable cannot be guessed"
-METRIC = Reader(_METRICS, lambda _, value: _metric(value), _not_a_metric)
+METRIC = Reader(_METRICS, lambda _, value: _metric(value), _metric_error)
 
 
 def check_alone(values: Mapping[str, object]) -> None:
@@ -207,7 +207,7 @@ def check_alone(values: Mapping[str, object]) -> None:
 
 
 def check_scores(values: Mapping[str, object], metric: str | Metric | None) -> None:
-    """Refuse percentages for a metric that is in none, and a least score written as a share of one that is.
+    """Refuse percentages for a metric in another unit, and a least score written as a share for a metric in percent.
 
     Parameters
     ----------
@@ -241,23 +241,23 @@ def _backend(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-BACKEND = accepting("the name of a backend", _backend, "'ort'")
+BACKEND = make_reader("the name of a backend", _backend, "'ort'")
 
 
 @dataclass(frozen=True, slots=True)
 class MarkKeys:
-    """The keys of a mark, checked one by one: each field is a row of the table; those of limits are in `Limits`.
+    """The keys of a mark, checked one by one: each field is a row of the table; limits have their rows in `Limits`.
 
     `lists` names the keys that were written as lists and so parametrize the test.
     """
 
     backend: tuple[str, ...] = option((), each(BACKEND), "runtime, or a list of them (default: ort)")
     precision: tuple[str, ...] = option(
-        (), each(one_of(*PRECISIONS)), "fp32, fp16, bf16, int8, int4, fp8, or a list (default: int8)"
+        (), each(choice_of(*PRECISIONS)), "fp32, fp16, bf16, int8, int4, fp8, or a list (default: int8)"
     )
     scheme: tuple[str, ...] = option(
         (),
-        each(one_of(*SCHEMES)),
+        each(choice_of(*SCHEMES)),
         "static, dynamic, weight-only, given, qat, or a list (default: static, with quantized given); not for float",
     )
     model: ModelSource | None = option(
@@ -276,7 +276,7 @@ class MarkKeys:
     reference: str | None = option(None, BACKEND, "backend of the reference (default: the candidate's)")
     reference_precision: str = option(
         "fp32",
-        one_of(*REFERENCE_PRECISIONS),
+        choice_of(*REFERENCE_PRECISIONS),
         "what latency is compared with: fp32, tf32, fp16, bf16 (default: fp32, exact; accuracy is always compared "
         "with that)",
     )
@@ -295,7 +295,9 @@ class MarkKeys:
     eval_batch_size: int | None = option(
         None, count(), "samples in one run of the evaluation (default: up to 32, by the bytes of a sample and the set)"
     )
-    latency_sample: int | None = option(None, count(0), "index of the timed sample (default: the one of median size)")
+    latency_sample: int | None = option(
+        None, count(0), "index of the timed sample (default: the sample of median size)"
+    )
     calibration: Calibration = option(
         Calibration(),
         CALIBRATION,
@@ -338,7 +340,7 @@ def check_names(args: tuple[object, ...], keys: Mapping[str, object]) -> None:
 
 
 def read(values: Mapping[str, object], lists: tuple[str, ...] = ()) -> MarkKeys:
-    """Check every key of `values`, which are those of a mark; one that is ``None`` is not set.
+    """Check every key of a mark in `values`; a key that is ``None`` is not set.
 
     Parameters
     ----------

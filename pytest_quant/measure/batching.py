@@ -87,17 +87,17 @@ class OpenEngine:
         return named
 
     def run(self, feeds: Feeds, n: int) -> Outputs:
-        """Run one batch of the data, of `n` samples, and return its outputs as `by_sample` does."""
-        return self.by_sample(self.engine.run(self.feeds(feeds)), n)
+        """Run one batch of the data, of `n` samples, and return its outputs as `put_samples_first` does."""
+        return self.put_samples_first(self.engine.run(self.feeds(feeds)), n)
 
     def first(self, data: Data) -> Outputs:
-        """Return the outputs of the first samples of the evaluation set, as `by_sample` does."""
+        """Return the outputs of the first samples of the evaluation set, as `put_samples_first` does."""
         if self.ran:
-            return self.by_sample(self.ran[0], self.batch_size)
+            return self.put_samples_first(self.ran[0], self.batch_size)
         size = self.batch_size if self.pads else 1
         return self.run(data.first(size), size)
 
-    def by_sample(self, outputs: Outputs, n: int) -> Outputs:
+    def put_samples_first(self, outputs: Outputs, n: int) -> Outputs:
         """Put the sample axis of the engine's outputs first.
 
         Returns
@@ -109,7 +109,9 @@ class OpenEngine:
         ------
         ModelError : an output does not hold `n` samples, the size of the batch, on its axis.
         """
-        return {name: _by_sample(name, array, self.output_axes.get(name, 0), n) for name, array in outputs.items()}
+        return {
+            name: _move_sample_axis(name, array, self.output_axes.get(name, 0), n) for name, array in outputs.items()
+        }
 
 
 def run_batch(engine: Engine, feeds: Feeds, batch: Batch) -> Outputs:
@@ -132,7 +134,7 @@ def run_batches(engine: Engine, batches: list[Batch], ran: Iterable[Outputs] = (
     return [known or run_batch(engine, batch.feeds, batch) for batch, known in zip(batches, given, strict=False)]
 
 
-def _by_sample(name: str, array: NDArray[Any], axis: int | None, n: int) -> NDArray[Any]:
+def _move_sample_axis(name: str, array: NDArray[Any], axis: int | None, n: int) -> NDArray[Any]:
     array = array.astype(np.float32) if array.dtype == np.float16 else array
     if axis is None:
         # The output of one sample, or, where the user says so, the same for all samples of the run.
@@ -157,7 +159,7 @@ def find_batching(opened: OpenEngine, data: Data, *, batch_size: int | None, tim
     opened : the engine; its `output_axes` are those that the user names.
     data : the evaluation set, whose first samples are run.
     batch_size : samples in one run of the evaluation, where the user says so; ``None`` for as many as memory and the
-        set allow, see `Data.evaluated_together`.
+        set allow, see `Data.find_evaluation_size`.
     timed_size : samples in one timed run; an engine whose outputs depend on the batch is evaluated with that size.
 
     Raises
@@ -179,9 +181,9 @@ def find_batching(opened: OpenEngine, data: Data, *, batch_size: int | None, tim
     single = OpenEngine(opened.built, opened.engine, opened.inputs, {}, pads=fixed == 1)
     if fixed == 1:
         why = "its batch size is fixed" if takes_samples else "no input has an axis for samples"
-        return _one_by_one(single, data, asked_axes, why)
+        return _run_one_by_one(single, data, asked_axes, why)
     if fixed is not None:
-        return _together(replace(single, batch_size=fixed, pads=True), data, asked_axes)
+        return _run_together(replace(single, batch_size=fixed, pads=True), data, asked_axes)
     return _free(single, data, asked_axes, batch_size, timed_size)
 
 
@@ -189,9 +191,9 @@ def _free(
     single: OpenEngine, data: Data, asked_axes: Mapping[str, int | None], asked_size: int | None, timed_size: int
 ) -> OpenEngine:
     """Return an engine that takes any batch: the first axis that grows with it is an output's batch axis."""
-    batch_size = asked_size or _fitting(single, data, timed_size)
+    batch_size = asked_size or _find_fitting_size(single, data, timed_size)
     if batch_size == 1:
-        return _one_by_one(single, data, asked_axes, "")
+        return _run_one_by_one(single, data, asked_axes, "")
     first = next(data.batches(batch_size, pad=True))
     whole = part = first.feeds
     fewer = batch_size
@@ -204,7 +206,7 @@ def _free(
             small = single.engine.run(single.feeds(part))
     except QuantError as error:
         lines = [line.strip() for line in (error.value or error.what).splitlines() if line.strip()]
-        return _one_by_one(single, data, asked_axes, f"a run of {batch_size} samples fails, {lines[-1][:200]}")
+        return _run_one_by_one(single, data, asked_axes, f"a run of {batch_size} samples fails, {lines[-1][:200]}")
     output_axes: dict[str, int | None] = {}
     for name, array in large.items():
         shape, of_fewer = np.shape(array), np.shape(small.get(name, 0))
@@ -217,36 +219,36 @@ def _free(
                 value=f"shape {shape} for a batch of {batch_size}, {of_fewer} for {fewer}",
                 allowed=" or ".join(f"axis {axis}" for axis in fits) or "None: no axis counts samples",
             )
-    batched = replace(single, output_axes=output_axes, ran=_kept(large) if first.n == batch_size else ())
+    batched = replace(single, output_axes=output_axes, ran=_keep_outputs(large) if first.n == batch_size else ())
     lost = [name for name, axis in output_axes.items() if axis is None]
     if lost:
         shape = np.shape(large[lost[0]])
         why = f"output '{lost[0]}' has shape {shape} for {batch_size} samples, and no axis counts them"
-        return _one_by_one(batched, data, asked_axes, why)
-    together = batched.by_sample(small, fewer)
+        return _run_one_by_one(batched, data, asked_axes, why)
+    together = batched.put_samples_first(small, fewer)
     other = data.layout.samples(whole, range(batch_size - 1, batch_size - fewer - 1, -1))
-    batched = replace(_beside_itself(batched, together, part, other), batch_size=batch_size)
-    return _as_timed(batched, data, part, together, timed_size)
+    batched = replace(_compare_with_itself(batched, together, part, other), batch_size=batch_size)
+    return _use_timed_size(batched, data, part, together, timed_size)
 
 
-def _fitting(single: OpenEngine, data: Data, timed_size: int) -> int:
+def _find_fitting_size(single: OpenEngine, data: Data, timed_size: int) -> int:
     """Return how many samples fit, by the bytes of the outputs of one; larger samples are taken to have larger outputs.
 
     The first sample runs where the signature does not tell them: a runtime may compile for each number of samples.
     """
     told = [(np.dtype(each.dtype).itemsize, *(each.shape or (1, None))[1:]) for each in single.engine.signature.outputs]
     if all(None not in sizes for sizes in told):
-        return data.evaluated_together(timed_size, sum(math.prod(size or 1 for size in sizes) for sizes in told))
+        return data.find_evaluation_size(timed_size, sum(math.prod(size or 1 for size in sizes) for sizes in told))
     feeds = data.first(1)
     try:
         ran = single.engine.run(single.feeds(feeds))
     except QuantError:
-        return data.evaluated_together(timed_size)  # It may run on several samples only.
+        return data.find_evaluation_size(timed_size)  # It may run on several samples only.
     given, returned = (sum(np.asarray(array).nbytes for array in arrays.values()) for arrays in (feeds, ran))
-    return data.evaluated_together(timed_size, returned * data.sample_bytes // max(1, given))
+    return data.find_evaluation_size(timed_size, returned * data.sample_bytes // max(1, given))
 
 
-def _as_timed(batched: OpenEngine, data: Data, part: Feeds, together: Outputs, timed_size: int) -> OpenEngine:
+def _use_timed_size(batched: OpenEngine, data: Data, part: Feeds, together: Outputs, timed_size: int) -> OpenEngine:
     """Set the timed batch size on an engine whose outputs for a sample depend on the other samples of the batch.
 
     A dynamic scheme always counts as such: its ranges are those of a batch, whether a few samples show it or not.
@@ -264,7 +266,7 @@ def _as_timed(batched: OpenEngine, data: Data, part: Feeds, together: Outputs, t
         alone = [batched.run(data.layout.samples(part, [row]), 1) for row in rows]
     except QuantError:
         return batched  # It does not run on single samples, so that there is nothing to compare with.
-    joined = {output: _joined([run[output] for run in alone]) for output in together}
+    joined = {output: _join([run[output] for run in alone]) for output in together}
     difference, how = _difference({name: array[rows] for name, array in together.items()}, joined, rows)
     # Kernels for other batch sizes explain as much; other ranges differ by more.
     if batched.itself.keeps_state or difference <= max(2.0**-10, batched.itself.relative):
@@ -277,7 +279,7 @@ def _as_timed(batched: OpenEngine, data: Data, part: Feeds, together: Outputs, t
     return replace(batched, batch_size=timed_size, notes=(*batched.notes, note), mixed=note, ran=())
 
 
-def _one_by_one(single: OpenEngine, data: Data, asked_axes: Mapping[str, int | None], why: str) -> OpenEngine:
+def _run_one_by_one(single: OpenEngine, data: Data, asked_axes: Mapping[str, int | None], why: str) -> OpenEngine:
     """Return an engine that runs sample by sample.
 
     The batch axis of an output is the first whose size is 1 in the outputs of the first samples: axis 0, or, of a model
@@ -295,11 +297,11 @@ def _one_by_one(single: OpenEngine, data: Data, asked_axes: Mapping[str, int | N
         fits = (axis for axis, seen in sizes if {*seen} == {1} and axis in (0, *free.get(name, ())))
         output_axes.setdefault(name, asked_axes.get(name, next(fits, None)))
     notes = (f"{single.spec.id} runs sample by sample: {why}",) if why else ()
-    opened = replace(single, output_axes=output_axes, notes=notes, ran=_kept(first))
-    return _beside_itself(opened, opened.by_sample(first, 1), batches[0].feeds, batches[-1].feeds)
+    opened = replace(single, output_axes=output_axes, notes=notes, ran=_keep_outputs(first))
+    return _compare_with_itself(opened, opened.put_samples_first(first, 1), batches[0].feeds, batches[-1].feeds)
 
 
-def _together(fixed: OpenEngine, data: Data, asked_axes: Mapping[str, int | None]) -> OpenEngine:
+def _run_together(fixed: OpenEngine, data: Data, asked_axes: Mapping[str, int | None]) -> OpenEngine:
     """Return an engine of a graph with a fixed batch size: the first axis of that size is an output's batch axis."""
     feeds, n = data.first(fixed.batch_size), fixed.batch_size
     first = fixed.engine.run(fixed.feeds(feeds))
@@ -318,11 +320,11 @@ def _together(fixed: OpenEngine, data: Data, asked_axes: Mapping[str, int | None
                 f"where the output is the same for all samples of a run, say so: batch_axes={{'{name}': None}}",
             )
     *_, other = itertools.islice(data.batches(n, pad=True), 2)
-    opened = replace(fixed, output_axes=output_axes, ran=_kept(first))
-    return _beside_itself(opened, opened.by_sample(first, n), feeds, other.feeds)
+    opened = replace(fixed, output_axes=output_axes, ran=_keep_outputs(first))
+    return _compare_with_itself(opened, opened.put_samples_first(first, n), feeds, other.feeds)
 
 
-def _beside_itself(opened: OpenEngine, first: Outputs, feeds: Feeds, other: Feeds) -> OpenEngine:
+def _compare_with_itself(opened: OpenEngine, first: Outputs, feeds: Feeds, other: Feeds) -> OpenEngine:
     """Run the same batch once more, and return the engine with how far both runs lie apart.
 
     Where they do, the batch is run after an `other` one and after itself, all of that again and again: only what keeps
@@ -340,23 +342,23 @@ def _beside_itself(opened: OpenEngine, first: Outputs, feeds: Feeds, other: Feed
         repeated = max(_difference(left, right)[0] for left, right in zip(once, twice, strict=True))
         # Runs of the same order count as equal where they differ by a tenth of what two runs do.
         keeps_state = repeated < 0.1 * _difference(once[0], once[1])[0]
-    changed = [_changed(array, again.get(name)) for name, array in first.items()]
+    changed = [_changed_pct(array, again.get(name)) for name, array in first.items()]
     top1_pct = max((share for share in changed if share is not None), default=None)
     return replace(opened, itself=SelfDifference(opened.spec.id, n, relative, top1_pct, how, keeps_state))
 
 
-def _kept(run: Outputs) -> tuple[Outputs, ...]:
+def _keep_outputs(run: Outputs) -> tuple[Outputs, ...]:
     """Return the outputs of a run if they may be kept, else none."""
     return (run,) if sum(np.asarray(array).nbytes for array in run.values()) <= _KEPT_BYTES else ()
 
 
-def _joined(rows: list[NDArray[Any]]) -> NDArray[Any] | None:
-    """Return the outputs of single samples as one array, ``None`` where their shapes differ."""
+def _join(rows: list[NDArray[Any]]) -> NDArray[Any] | None:
+    """Return the outputs of single samples as one array, ``None`` if their shapes differ."""
     return np.concatenate(rows) if len({row.shape for row in rows}) == 1 else None
 
 
-def _changed(first: NDArray[Any], second: Any) -> float | None:
-    """Return the percentage of samples whose largest value is another one; ``None`` for no scores of classes."""
+def _changed_pct(first: NDArray[Any], second: Any) -> float | None:
+    """Return the percentage of samples whose largest value is in another place; ``None`` for no scores of classes."""
     if first.ndim != 2 or first.shape[1] < 2 or first.dtype.kind != "f" or first.shape != np.shape(second):
         return None
     return 100.0 * float(np.mean(np.argmax(first, axis=1) != np.argmax(second, axis=1)))
@@ -380,7 +382,7 @@ def _difference(
         is_float = left.dtype.kind == "f"
         alike = np.isfinite(left) == np.isfinite(right) if is_float else left == right
         if not np.all(alike):
-            what = "is finite in only one of them" if is_float else "differs"
+            what = "is finite in only one run" if is_float else "differs"
             row = int(np.argwhere(np.logical_not(alike))[0][0])
             return math.inf, f"sample {samples[row] if samples else row} of output '{name}' {what}"
         if is_float:

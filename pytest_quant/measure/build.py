@@ -1,4 +1,4 @@
-"""Engines from the cache or built into it; torch modules are exported to ONNX where the backend reads files."""
+"""Engines from the cache or built into it; torch modules are exported to ONNX if the backend reads files."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_quant.backends import Backend, Engine, backend_names, get_backend, get_exporter
 from pytest_quant.backends.base import EXPORTED_FILE
-from pytest_quant.backends.offer import with_option
-from pytest_quant.backends.runtime import failing_as
+from pytest_quant.backends.offer import set_option
+from pytest_quant.backends.runtime import name_errors
 from pytest_quant.cache import Cache, Entry
 from pytest_quant.clocks import REAL
 from pytest_quant.data import Data
@@ -101,15 +101,15 @@ class BuiltEngine:
 
     @property
     def threads(self) -> int | None:
-        """Processor threads of a timed run by the option of that name; ``None`` where the backend has none."""
+        """Processor threads of a timed run by the option of that name; ``None`` without such an option."""
         key = self.backend.offer.options.get("threads")
         value = None if key is None else dict(self.spec.options).get("threads", key.default)
         return value if self.backend.device == "cpu" and isinstance(value, int) else None
 
     @property
-    def evaluating(self) -> BuiltEngine:
+    def evaluation_engine(self) -> BuiltEngine:
         """The same engine to evaluate accuracy with: on all cores of this process, however many threads are timed."""
-        other = () if self.threads is None else with_option(self.spec, "threads", usable_cores())
+        other = () if self.threads is None else set_option(self.spec, "threads", usable_cores())
         return next((replace(self, spec=each.spec) for each in other), self)
 
     def open(self, watch: Watch | None = None) -> Engine:
@@ -147,16 +147,16 @@ def build_engine(spec: EngineSpec, backend: Backend, data: Data | None, tools: T
     with tools.steps.bounded(f"reading what {slot} is built from"):
         ranges = backend.calibration_ingredients(spec)
         ingredients = backend.ingredients(spec)
-    calibrated = {} if ranges is None else _calibration_ingredients(spec, ranges, _calibrating(spec, data))
+    calibrated = {} if ranges is None else _calibration_ingredients(spec, ranges, _calibration_data(spec, data))
     ingredients |= calibrated
 
     def build(folder: Path) -> dict[str, float | None]:
         started = REAL.perf_counter()
         with tools.steps.bounded(f"building {slot}"), AddedMemory() as memory:
             calibration = (
-                None if ranges is None else _calibrate(spec, backend, calibrated, _calibrating(spec, data), tools)
+                None if ranges is None else _calibrate(spec, backend, calibrated, _calibration_data(spec, data), tools)
             )
-            with failing_as(f"building {slot} failed"):
+            with name_errors(f"building {slot} failed"):
                 backend.build(spec, None if calibration is None else calibration.folder, folder)
         calibration_s = None if calibration is None else _number(calibration, "calibration_s")
         build_s = REAL.perf_counter() - started
@@ -167,7 +167,7 @@ def build_engine(spec: EngineSpec, backend: Backend, data: Data | None, tools: T
     # The device first, the cache after it: in the other order a process that shares the device, and waits for this
     # engine, would never let it be built.
     alone = backend.tunes(spec) and tools.cache.find("engine", ingredients) is None
-    with tools.locks.alone_within_share(backend.device) if alone else nullcontext():
+    with tools.locks.hold_alone(backend.device) if alone else nullcontext():
         entry = tools.cache.obtain("engine", slot, ingredients, build, shared=backend.shares(spec))
     costs = {name: _number(entry, name) for name in ("build_s", "calibration_s", "build_memory_mb")}
     return BuiltEngine(
@@ -192,15 +192,15 @@ def build_apart(spec: EngineSpec, like: BuiltEngine, data: Data, tools: Tools, w
     BuildError : the runtime cannot build the engine.
     """
     backend = like.backend
-    with tools.locks.alone_within_share(backend.device) if backend.tunes(spec) else nullcontext():
+    with tools.locks.hold_alone(backend.device) if backend.tunes(spec) else nullcontext():
         ranges = backend.calibration_ingredients(spec)
         calibration = None
         if ranges is not None and ranges == backend.calibration_ingredients(like.spec):
-            samples = _calibrating(like.spec, data)
+            samples = _calibration_data(like.spec, data)
             needed = _calibration_ingredients(like.spec, ranges, samples)
             calibration = _calibrate(like.spec, backend, needed, samples, tools).folder
         elif ranges is not None:
-            plan, samples = spec.calibration, _calibrating(spec, data)
+            plan, samples = spec.calibration, _calibration_data(spec, data)
             calibration = work / "ranges"
             calibration.mkdir()
             backend.calibrate(spec, lambda: samples.calibration(plan.batch_size, plan.samples), calibration)
@@ -214,7 +214,7 @@ def _slot(spec: EngineSpec) -> str:
     return f"{spec.id} of {(spec.quantized or spec.model).name}"
 
 
-def _calibrating(spec: EngineSpec, data: Data | None) -> Data:
+def _calibration_data(spec: EngineSpec, data: Data | None) -> Data:
     if data is None or data.n_calibration == 0:
         raise DataError(
             f"{_slot(spec)} has no calibration data",
@@ -238,7 +238,7 @@ def _calibrate(spec: EngineSpec, backend: Backend, ingredients: Mapping[str, str
     def calibrate(folder: Path) -> dict[str, float]:
         started = REAL.perf_counter()
         doing = f"calibrating {_slot(spec)} on {data.calibrating(plan)} samples"
-        with tools.steps.bounded(f"{doing} (the first one also loads the quantizer)"), failing_as(f"{doing} failed"):
+        with tools.steps.bounded(f"{doing} (the first one also loads the quantizer)"), name_errors(f"{doing} failed"):
             backend.calibrate(spec, lambda: data.calibration(plan.batch_size, plan.samples), folder)
         return {"calibration_s": REAL.perf_counter() - started}
 
@@ -251,7 +251,7 @@ def _number(entry: Entry, name: str) -> float | None:
 
 
 def export_spec(spec: EngineSpec, tools: Tools) -> EngineSpec:
-    """Return an engine's specification with its torch modules exported to ONNX, where its backend reads ONNX.
+    """Return an engine's specification with its torch modules exported to ONNX, if its backend reads ONNX.
 
     Raises
     ------
@@ -260,15 +260,15 @@ def export_spec(spec: EngineSpec, tools: Tools) -> EngineSpec:
     """
     if get_backend(spec.backend).offer.reads == "module":
         return spec
-    return with_models(spec, partial(_exported, tools=tools))
+    return map_models(spec, partial(_export, tools=tools))
 
 
-def with_models(spec: EngineSpec, change: Callable[[Model], Model]) -> EngineSpec:
+def map_models(spec: EngineSpec, change: Callable[[Model], Model]) -> EngineSpec:
     """Return an engine's specification with `change` applied to its model, and to the quantized one if it has one."""
     return replace(spec, model=change(spec.model), quantized=spec.quantized and change(spec.quantized))
 
 
-def _exported(model: Model, tools: Tools) -> Model:
+def _export(model: Model, tools: Tools) -> Model:
     if model.module is None:
         return model
     exporter = get_exporter()
@@ -280,7 +280,7 @@ def _exported(model: Model, tools: Tools) -> Model:
 
     def build(folder: Path) -> dict[str, str]:
         doing = f"exporting {model.name} to ONNX"
-        with tools.steps.bounded(doing), failing_as(f"{doing} failed"):
+        with tools.steps.bounded(doing), name_errors(f"{doing} failed"):
             exporter.export(model, folder)
         return {}
 

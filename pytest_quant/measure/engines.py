@@ -9,12 +9,12 @@ from functools import partial
 from pathlib import Path
 
 from pytest_quant.backends import TF32, Backend, Engine, Feeds, get_backend, get_exporter
-from pytest_quant.backends.feeds import spelled
-from pytest_quant.backends.runtime import failing_as
+from pytest_quant.backends.feeds import describe_tensor
+from pytest_quant.backends.runtime import name_errors
 from pytest_quant.data import Data, inputs_of, open_data
 from pytest_quant.errors import BackendUnavailable, BuildError, ModelError, QuantError, UsageError
 from pytest_quant.measure.batching import OpenEngine
-from pytest_quant.measure.build import BuiltEngine, Tools, build_engine, with_models
+from pytest_quant.measure.build import BuiltEngine, Tools, build_engine, map_models
 from pytest_quant.measure.rollout import Rollout
 from pytest_quant.result import Coverage, TimedSample
 from pytest_quant.spec import Check, Dataset, EngineSpec, InputShapes, Model, Signature, TensorInfo
@@ -49,7 +49,7 @@ def match_names(reference: tuple[TensorInfo, ...], candidate: tuple[TensorInfo, 
         if first is not None and second is not None and len(first) != len(second):
             raise ModelError(
                 f"the candidate's {what} '{other}' has {len(second)} axes, the reference's '{name}' {len(first)}",
-                value=f"shapes {spelled(theirs[other])} and {spelled(ours[name])}",
+                value=f"shapes {describe_tensor(theirs[other])} and {describe_tensor(ours[name])}",
                 fix="look whether the quantized model is made from this float one",
             )
     return names
@@ -79,7 +79,7 @@ def usable_backend(spec: EngineSpec, own: Backend | None = None) -> Backend:
     return backend
 
 
-def with_inputs(spec: EngineSpec, dataset: Dataset, known: dict[int, Model]) -> EngineSpec:
+def add_inputs(spec: EngineSpec, dataset: Dataset, known: dict[int, Model]) -> EngineSpec:
     """Return `spec` with the inputs of the data as those of its functions, which declare none, and of its modules.
 
     `known` keeps each model of a module with its inputs, by its identity. To look at them runs the module.
@@ -108,7 +108,7 @@ def with_inputs(spec: EngineSpec, dataset: Dataset, known: dict[int, Model]) -> 
             inputs = tuple(replace(tensor, shape=(1, *(tensor.shape or ())[1:])) for tensor in inputs)
         return replace(model, signature=Signature(inputs, ()))
 
-    return with_models(spec, of_data)
+    return map_models(spec, of_data)
 
 
 def read_data(dataset: Dataset, spec: EngineSpec, tools: Tools) -> Data:
@@ -129,16 +129,16 @@ def read_data(dataset: Dataset, spec: EngineSpec, tools: Tools) -> Data:
         if data.fixed_batch_size is not None:
             return data
         shapes = {
-            name: _in_batch(seen.largest[name in data.layout.stepped :], 1, data.layout.axes[name])
+            name: _insert_batch(seen.largest[name in data.layout.stepped :], 1, data.layout.axes[name])
             for name, seen in data.shapes.items()
         }
         return replace(data, tensor_bytes=backend.largest_tensor(spec.model, shapes))
 
 
 def open_engine(built: BuiltEngine, tools: Tools, opened: ExitStack) -> Engine:
-    """Open a built engine, which closing `opened` closes. Raises `BuildError` where the runtime cannot load it."""
+    """Open a built engine, which closing `opened` closes. Raises `BuildError` if the runtime cannot load it."""
     doing = f"opening {built.name}"
-    with tools.steps.bounded(doing), failing_as(f"{doing} failed"):
+    with tools.steps.bounded(doing), name_errors(f"{doing} failed"):
         engine = built.open(tools.steps.watch)
     opened.callback(engine.close)
     return engine
@@ -174,7 +174,7 @@ class TimingSubject:
         return engine
 
 
-def with_steps(data: Data, reference: Engine) -> Data:
+def use_single_steps(data: Data, reference: Engine) -> Data:
     """Return `data` for a model with a state: calibration samples are single steps, and outputs have a time axis."""
     if not isinstance(reference, Rollout):
         return data
@@ -187,7 +187,7 @@ def shape_check(check: Check, data: Data) -> Check:
     names = get_backend(check.reference.backend).signature(check.reference.model).inputs
     bounds = [_largest_batch(spec, names, data) for spec in (check.candidate, check.reference)]
     timed = check.batch_size if check.latency is None else check.latency.batch_size
-    fitting = data.evaluated_together(timed)
+    fitting = data.find_evaluation_size(timed)
     size = min(bound for bound in (check.eval_batch_size or fitting, *bounds) if bound is not None)
     shaped = partial(shape_spec, names=names, data=data, usual_batch=timed, largest_batch=max(timed, size))
     chosen = check.eval_batch_size if size == fitting or data.fixed_batch_size is not None else size
@@ -220,15 +220,15 @@ def shape_spec(
         fixed = None if axis is None or not sizes else sizes[axis]
         batches = (1, usual_batch, largest_batch) if fixed is None else (fixed, fixed, fixed)
         smallest, commonest, largest = (
-            _in_batch(shape[1:] if name in data.layout.stepped else shape, batch, axis)
+            _insert_batch(shape[1:] if name in data.layout.stepped else shape, batch, axis)
             for shape, batch in zip((seen.smallest, seen.commonest, seen.largest), batches, strict=True)
         )
         shapes.append(InputShapes(own[name], smallest, commonest, largest, axis if fixed is None else None))
     return replace(spec, shapes=tuple(shapes))
 
 
-def _in_batch(sample: tuple[int, ...], batch: int, axis: int | None) -> tuple[int, ...]:
-    """Return the shape of a batch: that of a sample with `batch` inserted at the batch axis."""
+def _insert_batch(sample: tuple[int, ...], batch: int, axis: int | None) -> tuple[int, ...]:
+    """Return the shape of a batch: the shape of a sample with `batch` inserted at the batch axis."""
     return sample if axis is None else (*sample[:axis], batch, *sample[axis:])
 
 
@@ -269,7 +269,7 @@ def refuse_quantized(spec: EngineSpec) -> None:
 
 def describe_quantizing(model: Model) -> str:
     """Return how many parts only a quantized model has, and the first of them; empty for a float model."""
-    parts = _quantizing(model)
+    parts = _find_quantizing(model)
     if not parts:
         return ""
     what = "part" if model.path is None else "node"
@@ -277,7 +277,7 @@ def describe_quantizing(model: Model) -> str:
     return f"{len(parts)} {what}{'' if len(parts) == 1 else 's'} of a quantized model: {', '.join(parts[:3])}{more}"
 
 
-def _quantizing(model: Model) -> tuple[str, ...]:
+def _find_quantizing(model: Model) -> tuple[str, ...]:
     if model.path is None:
         if model.module is None:
             return ()
@@ -285,9 +285,9 @@ def _quantizing(model: Model) -> tuple[str, ...]:
         return reader.quantizing_parts(model) if reader.availability().available else ()
     try:
         # Here, because a third party's backend may do without the package that reads ONNX.
-        from pytest_quant.backends.onnx_files import quantizing_nodes
+        from pytest_quant.backends.onnx_files import find_quantizing_nodes
 
-        return quantizing_nodes(model.path)
+        return find_quantizing_nodes(model.path)
     except (ImportError, ModelError, OSError):
         # The file is of a format of the backend's own, or is broken, which the backend says when it reads it.
         return ()

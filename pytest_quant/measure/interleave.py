@@ -32,7 +32,7 @@ NS_PER_S = 1e9
 
 
 class ByDevice:
-    """A call that tells how long it took by the clock of its device, which is then the time that is judged.
+    """A call that returns how long it took by the clock of its device; that time is judged.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class ByDevice:
 
 
 class ByToken:
-    """A call that also tells when the tokens of its run came.
+    """A call that also returns when the tokens of its run came.
 
     Parameters
     ----------
@@ -121,12 +121,12 @@ def time_block(call: Call, runs: int, clock: Clock, refill_s: float = 0.0) -> Bl
                 by_token.append(call.last_ns)
             while len(times) == 1 and clock() < started + refill_s * NS_PER_S:
                 call()
-    cold, *others = _moving(times, "host")
-    return Block(cold, tuple(others), _moving(by_device, "device"), tuple(by_token[1:]))
+    cold, *others = _require_nonzero(times, "host")
+    return Block(cold, tuple(others), _require_nonzero(by_device, "device"), tuple(by_token[1:]))
 
 
-def _moving(times: Sequence[int], whose: str) -> tuple[int, ...]:
-    """Return times of 1 ns at least, for a ratio needs a time. Raises `QuantError` where most of them are none."""
+def _require_nonzero(times: Sequence[int], whose: str) -> tuple[int, ...]:
+    """Return times of 1 ns at least, for a ratio needs a time. Raises `QuantError` if most of the times are 0."""
     if times and statistics.median(times) <= 0:
         raise QuantError(
             f"the clock of the {whose} stands still, or its steps are longer than a run",
@@ -263,14 +263,14 @@ class Rounds:
         """How many rounds there are."""
         return len(self.blocks[0])
 
-    def any_order(self) -> list[int]:
+    def draw_order(self) -> list[int]:
         """Draw an order of the engines."""
         return self.order.sample(range(len(self.timers)), len(self.timers))
 
     def add(self) -> None:
         """Time every engine once."""
         began = self.clock()
-        for index in self.any_order():
+        for index in self.draw_order():
             self.blocks[index].append(self.timers[index](self.runs[index]))
         self.observe()
         self.last_ns = self.clock() - began
@@ -280,7 +280,7 @@ class Rounds:
         return self.clock() + took_ns <= self.until
 
     def next_ns(self, fewest: int) -> float:
-        """Return the nanoseconds of one more round, whose blocks are shortened where `fewest` would not fit otherwise.
+        """Return the nanoseconds of one more round, whose blocks are shortened if `fewest` would not fit otherwise.
 
         One run for each block is the least, and as many as in the last round the most.
         """
@@ -297,6 +297,6 @@ class Rounds:
         return other_ns + sum(statistics.mean(block.runs_ns) * n for block, n in zip(last, self.runs, strict=True))
 
     def lengthen(self, rounds: int, round_ns: float) -> None:
-        """Make twice as many runs of each block where so many rounds of them fit into the time that is left."""
+        """Make twice as many runs of each block if so many rounds of them fit into the time that is left."""
         if 2 * rounds * round_ns <= self.until - self.clock():
             self.runs = [min(2 * runs, _MAX_RUNS) for runs in self.runs]

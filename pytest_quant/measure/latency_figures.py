@@ -22,7 +22,7 @@ from pytest_quant.clocks import REAL
 from pytest_quant.measure.interleave import NS_PER_MS, Block
 from pytest_quant.result import NULL_OFF, Blocks, Interval, LatencyResult, PercentileBound, TokenTime, WhichToken
 from pytest_quant.spec import LatencyPlan
-from pytest_quant.stats.draws import LOOK_CONFIDENCE, draw_of
+from pytest_quant.stats.means import LOOK_CONFIDENCE, median_with_error
 from pytest_quant.stats.ratio import fewest_rounds, percentile_bounds, runs_needed
 from pytest_quant.stats.rounds import (
     OF_RATIO,
@@ -37,7 +37,7 @@ from pytest_quant.stats.rounds import (
 
 
 def latency_figures(blocks: Sequence[Sequence[Block]], plan: LatencyPlan, sets: Sequence[int] = ()) -> LatencyResult:
-    """Compute every figure from the same rounds of the three engines, by the device's clock where each of them has one.
+    """Compute every figure from the same rounds of the three engines, by the device's clock if each engine has one.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def latency_figures(blocks: Sequence[Sequence[Block]], plan: LatencyPlan, sets: 
     sets : rounds of each set of sessions, in order; none where all are of one set.
     """
     by_device = all(block.device_ns for block in chain.from_iterable(blocks))
-    sides = ref, nul, cand = [_judged(side, by_device) for side in blocks]
+    sides = ref, nul, cand = [_choose_blocks(side, by_device) for side in blocks]
     # Before the last look rounds are added, whatever the ratio is.
     looks = Looks(plan.min_rounds, plan.look_every, max(plan.max_rounds, plan.min_rounds), plan.confidence)
     rounds = len(ref.runs_ns) if sets else min(len(ref.runs_ns), looks.most)  # those after them are for the tails only
@@ -70,8 +70,8 @@ def latency_figures(blocks: Sequence[Sequence[Block]], plan: LatencyPlan, sets: 
         candidate=cand,
         reference_p50_ms=statistics.median(ref_ns) / NS_PER_MS,
         candidate_p50_ms=statistics.median(cand_ns) / NS_PER_MS,
-        candidate_p90_ms=_stated(runs_ms, 90, plan),
-        candidate_p99_ms=_stated(runs_ms, 99, plan),
+        candidate_p90_ms=_read_percentile(runs_ms, 90, plan),
+        candidate_p99_ms=_read_percentile(runs_ms, 99, plan),
         percentile_bounds=tuple(PercentileBound(percentile, *bounds[percentile]) for percentile in sorted(bounds)),
         speedup=speedup,
         speedup_ci=speedup_ci,
@@ -82,17 +82,17 @@ def latency_figures(blocks: Sequence[Sequence[Block]], plan: LatencyPlan, sets: 
         looks=len(looks.until(rounds)),
         session_sd=float(ratio.session_sd.item()),
         effective_rounds=float(ratio.effective_rounds.item()),
-        widened=widening(ratio, rounds, plan),
+        widened=explain_widening(ratio, rounds, plan),
         error=_error((ref_logs, null_logs, cand_logs), sets) if rounds > 1 else None,
         tokens=tuple(_token_times(blocks, first, looks, ratio.session_sd)),
         rounds_by_set=tuple(sets) or (rounds,),
         sets=max(len(sets), 1),
     )
     if len(sets) > 1:
-        result = _over_sets(result, p50_ms, (ref_logs, null_logs, cand_logs), plan)
+        result = _join_sets(result, p50_ms, (ref_logs, null_logs, cand_logs), plan)
     if not by_device:
         return result
-    host_ns = (statistics.median(_judged(side, by_device=False).medians_ns) for side in (blocks[0], blocks[2]))
+    host_ns = (statistics.median(_choose_blocks(side, by_device=False).medians_ns) for side in (blocks[0], blocks[2]))
     medians = " -> ".join(f"{median / NS_PER_MS:.4g}" for median in host_ns)
     note = f"timed by the device's clock; by the host's p50 {medians} ms, which counts what the host does for a run"
     return replace(result, clock="device", notes=(*result.notes, note))
@@ -107,7 +107,7 @@ def _error(logs: tuple[Floats, Floats, Floats], sets: Sequence[int]) -> float:
     reference, null, candidate = logs
     ratios = ((reference + null) / 2.0 if len(sets) > 1 else reference) - candidate
     of_sets = np.split(ratios, np.cumsum(sets[:-1], dtype=int))
-    return draw_of(np.concatenate([of_set - np.median(of_set) for of_set in of_sets]).tolist()).error
+    return median_with_error(np.concatenate([of_set - np.median(of_set) for of_set in of_sets]).tolist()).error
 
 
 def _token_times(
@@ -129,10 +129,10 @@ def _token_times(
         yield TokenTime(name, other, statistics.median(candidate) / NS_PER_MS, span)
 
 
-def _over_sets(
+def _join_sets(
     result: LatencyResult, first_p50: Interval, logs: tuple[Floats, Floats, Floats], plan: LatencyPlan
 ) -> LatencyResult:
-    """Return the figures that several sets of sessions give together in place of those of their rounds.
+    """Return the figures of several sets of sessions together, in place of the figures of their rounds.
 
     `first_p50` is the interval of the median that the first set alone gives.
     """
@@ -160,7 +160,7 @@ def _over_sets(
         ),
         session_sd=math.sqrt(OF_RATIO / len(sets)) * session_sd,
         effective_rounds=float(len(sets)),
-        widened=f"the {100 * plan.confidence:g} % interval is that of {len(sets)} sets of sessions, which differ by "
+        widened=f"the {100 * plan.confidence:g} % interval rests on {len(sets)} sets of sessions, which differ by "
         f"{100 * session_sd:.2g} % (standard deviation)",
     )
 
@@ -169,14 +169,14 @@ def _interval(judged: JudgedRounds, unit: float = 1.0) -> Interval:
     return Interval(*(float(np.exp(end).item()) * unit for end in (judged.span.low, judged.span.high)))
 
 
-def _stated(runs_ms: Sequence[float], percentile: int, plan: LatencyPlan) -> float | None:
+def _read_percentile(runs_ms: Sequence[float], percentile: int, plan: LatencyPlan) -> float | None:
     """Return a percentile in ms, ``None`` when as many independent runs would not bound it from above."""
     if len(runs_ms) < runs_needed(percentile, plan.confidence):
         return None
     return statistics.quantiles(runs_ms, n=100, method="inclusive")[percentile - 1]
 
 
-def _judged(blocks: Sequence[Block], by_device: bool) -> Blocks:
+def _choose_blocks(blocks: Sequence[Block], by_device: bool) -> Blocks:
     if by_device:
         return Blocks(tuple(block.device_ns[1:] for block in blocks), tuple(block.device_ns[0] for block in blocks))
     return Blocks(tuple(block.host_ns for block in blocks), tuple(block.cold_ns for block in blocks))
@@ -213,7 +213,7 @@ def budget_reasons(rounds: int, plan: LatencyPlan) -> tuple[str, ...]:
     return ()
 
 
-def widening(ratio: JudgedRounds, rounds: int, plan: LatencyPlan) -> str:
+def explain_widening(ratio: JudgedRounds, rounds: int, plan: LatencyPlan) -> str:
     """Say what makes the interval of the speedup wider than its rounds alone would.
 
     Parameters
@@ -295,7 +295,7 @@ def disturbances_between(before: MachineState, after: MachineState) -> dict[str,
 
 
 def _times_throttled() -> int:
-    """Return how often a CPU limit stopped this process's control group (of version 2); 0 where there is none."""
+    """Return how often a CPU limit stopped this process's control group (of version 2); 0 without a limit."""
     try:
         group = Path("/proc/self/cgroup").read_text("ascii").partition("0::/")[2].partition("\n")[0]
         text = Path("/sys/fs/cgroup", group, "cpu.stat").read_text("ascii")

@@ -3,7 +3,7 @@
 Builds and evaluation hold the device's lock shared, timing holds it exclusively: on a CPU the other worker's
 build is the noise. A build that chooses kernels by their time holds it exclusively too. The operating system frees the
 lock of a process that dies. A process must not ask for the exclusive lock while it holds the shared one, see
-`DeviceLocks.alone_within_share`.
+`DeviceLocks.hold_alone`.
 
 The lock of a GPU is named by the UUID of its card: what is ``cuda:0`` in one process may be ``cuda:1`` in another. An
 instance of a split card (MIG) has memory and cores of its own, and yet the lock is the card's: clocks, power limit and
@@ -104,11 +104,11 @@ class DeviceLocks:
                 lock, file = _lock(device)
                 self._wait(lock.acquire_write, file, f"waiting for {device}: another process uses it")
                 held.callback(lock.release)
-                held.enter_context(_noted(file))
+                held.enter_context(_note_holder(file))
             yield
 
     @contextmanager
-    def alone_within_share(self, device: str) -> Iterator[None]:
+    def hold_alone(self, device: str) -> Iterator[None]:
         """Hold `device` alone inside a block that shares it; nothing may run on it here in between.
 
         What this run shares is given back, since two that share a device and both want it alone would wait for each
@@ -173,8 +173,8 @@ def _lock(device: str) -> tuple[ReadWriteLock, Path]:
 
 
 @contextmanager
-def _noted(file: Path) -> Iterator[None]:
-    """Write beside an exclusive lock, while the block runs, who holds it; where that cannot be written, nothing."""
+def _note_holder(file: Path) -> Iterator[None]:
+    """Write beside an exclusive lock, while the block runs, who holds it; if that cannot be written, write nothing."""
     command = clean(redact(shlex.join(sys.orig_argv)))
     shown = command if len(command) <= _LETTERS_SHOWN else f"{command[:_LETTERS_SHOWN]}..."
     note = file.with_suffix(_NOTE)
@@ -188,7 +188,7 @@ def _noted(file: Path) -> Iterator[None]:
 
 
 def _holder(file: Path) -> str:
-    """Return the process that holds a lock alone, which `_noted` has written down; others are not known."""
+    """Return the process that holds a lock alone, which `_note_holder` has written down; others are not known."""
     with suppress(OSError):
         note = file.with_suffix(_NOTE).read_text("utf-8")
         number = note.partition(" ")[0]

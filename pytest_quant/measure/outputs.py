@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from pytest_quant.backends import Outputs
 from pytest_quant.cache import Cache, Entry
 from pytest_quant.data import Batch, Data
-from pytest_quant.measure.accuracy import OutputPair
 from pytest_quant.measure.batching import RANGE_SAMPLES, OpenEngine, run_batches
+from pytest_quant.measure.evaluation import OutputPair
 
 CHUNK_SAMPLES = 4096
 """With ten classes, comparing shorter chunks costs several times more per sample, and longer ones no less."""
@@ -63,14 +63,14 @@ def run_over(opened: OpenEngine, data: Data, most: int = CHUNK_SAMPLES) -> Itera
     data : the evaluation set.
     most : samples after which a chunk ends; whole batches are run.
     """
-    chunks = _in_order(_runs(opened, data, most))
-    for alike in _grouped(chunks, most, lambda chunk: chunk.outputs, _can_be_joined):
+    chunks = _restore_order(_runs(opened, data, most))
+    for alike in _group_parts(chunks, most, lambda chunk: chunk.outputs, _can_be_joined):
         yield _merge(alike)
         alike.clear()
 
 
 def _runs(opened: OpenEngine, data: Data, most: int) -> Iterator[tuple[Chunk, tuple[int, ...] | None]]:
-    """Yield the outputs of each run, and the indices of its samples in the set where they are not consecutive.
+    """Yield the outputs of each run, and the indices of its samples in the set if they are not consecutive.
 
     The inputs of a whole chunk are made before its first run. A run evicts Python's code and objects from the CPU's
     caches, so that work between two runs takes ten times as long as the same work before or after many runs.
@@ -78,13 +78,13 @@ def _runs(opened: OpenEngine, data: Data, most: int) -> Iterator[tuple[Chunk, tu
     size, pads, workers = opened.batch_size, opened.pads, opened.workers
     at_once = most if workers is None else min(most, RANGE_SAMPLES)
     at_once = min(at_once, _CHUNK_BYTES // max(1, opened.output_bytes))
-    groups = _grouped(data.batches(size, pad=pads), at_once, lambda batch: batch.feeds)
+    groups = _group_parts(data.batches(size, pad=pads), at_once, lambda batch: batch.feeds)
     ranges = ([replace(batch, feeds=opened.feeds(batch.feeds)) for batch in batches] for batches in groups)
     ran = iter(opened.ran)
     runs = ((batches, run_batches(opened.engine, batches, ran)) for batches in ranges)
     for batches, returned in runs if workers is None else workers.run(opened, ranges):
         for batch in batches:
-            outputs = opened.by_sample(returned.pop(0), size if pads else batch.n)
+            outputs = opened.put_samples_first(returned.pop(0), size if pads else batch.n)
             if pads and batch.n < size:
                 outputs = {name: array[: batch.n] for name, array in outputs.items()}
             yield Chunk(outputs, batch.labels, batch.start, batch.n), batch.positions
@@ -94,7 +94,7 @@ def _runs(opened: OpenEngine, data: Data, most: int) -> Iterator[tuple[Chunk, tu
 Part = TypeVar("Part", Batch, Chunk)
 
 
-def _grouped(
+def _group_parts(
     parts: Iterator[Part],
     most: int,
     arrays: Callable[[Part], Mapping[str, NDArray[Any]]],
@@ -121,7 +121,7 @@ def _grouped(
         yield waiting
 
 
-def _in_order(runs: Iterator[tuple[Chunk, tuple[int, ...] | None]]) -> Iterator[Chunk]:
+def _restore_order(runs: Iterator[tuple[Chunk, tuple[int, ...] | None]]) -> Iterator[Chunk]:
     """Restore the order of the set for samples that were batched by shape; chunks in order pass unchanged."""
     following = 0
     early: dict[int, Chunk] = {}
@@ -219,7 +219,7 @@ def _read(file: BinaryIO, dtype: str, shape: list[int]) -> NDArray[Any]:
     return array.astype(object) if array.dtype.kind == "U" else array
 
 
-def side_by_side(reference: Iterator[Chunk], candidate: Iterator[Chunk]) -> Iterator[OutputPair]:
+def pair_outputs(reference: Iterator[Chunk], candidate: Iterator[Chunk]) -> Iterator[OutputPair]:
     """Yield the outputs of both engines for the same samples; their own chunks may end at different ones."""
     left, right = next(reference, None), next(candidate, None)
     while left is not None and right is not None:

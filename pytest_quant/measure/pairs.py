@@ -3,7 +3,7 @@
 Code and libraries of two commits do not fit into one process. Each pair opens one process per side; in every round each
 engine of both sides runs one block, in random order, so that what the machine does meanwhile meets all of them alike
 (Duet benchmarking, Bulej et al. 2020, ICPE; randomized interleaved trials, Abedi and Brecht 2017, ICPE). One pair is
-one number. What differs from process to process shows between pairs, see `pytest_quant.stats.draws`.
+one number. What differs from process to process shows between pairs, see `pytest_quant.stats.means`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pytest_quant.measure.interleave import NS_PER_MS, NS_PER_S, Block, Clock, R
 from pytest_quant.measure.latency_figures import NULL_TOLERANCE, null_reasons
 from pytest_quant.result import Interval
 from pytest_quant.spec import LatencyPlan
-from pytest_quant.stats.draws import PAIR_LOOKS, mean_of_pairs
+from pytest_quant.stats.means import PAIR_LOOKS, mean_of_pairs
 from pytest_quant.stats.ratio import Estimate, fewest_rounds, percentile_bounds
 
 REFERENCE, NULL, CANDIDATE = range(3)
@@ -63,7 +63,7 @@ class TimedPair:
 
 @dataclass(frozen=True, slots=True)
 class PairedTimes:
-    """The candidate of the head against that of the base.
+    """The candidate of the head against the candidate of the base.
 
     Attributes
     ----------
@@ -98,13 +98,15 @@ def time_pairs(one_pair: Callable[[int], TimedPair], limit: float, *, same_refer
         pair = one_pair(len(counted) + len(voided))
         (voided if pair.doubt else counted).append(pair)
         if not pair.doubt and len(counted) == PAIR_LOOKS[0]:
-            times = _judged(counted, voided, limit, same_reference)
+            times = _judge_pairs(counted, voided, limit, same_reference)
             if times.side != "open":
                 return times
-    return _judged(counted, voided, limit, same_reference)
+    return _judge_pairs(counted, voided, limit, same_reference)
 
 
-def _judged(pairs: Sequence[TimedPair], voided: Sequence[TimedPair], limit: float, same_reference: bool) -> PairedTimes:
+def _judge_pairs(
+    pairs: Sequence[TimedPair], voided: Sequence[TimedPair], limit: float, same_reference: bool
+) -> PairedTimes:
     shift = reference = None
     side: LimitSide = "open"
     reason = f"only {len(pairs)} pairs of processes"
@@ -119,7 +121,7 @@ def _judged(pairs: Sequence[TimedPair], voided: Sequence[TimedPair], limit: floa
             )
         else:
             side = "above" if shift.low > limit else "within" if shift.high <= limit else "open"
-            cannot = f"{len(pairs)} pairs of processes cannot tell on which side of the limit it is"
+            cannot = f"{len(pairs)} pairs of processes cannot decide on which side of the limit it is"
             reason = cannot if side == "open" else ""
     if len(voided) > MOST_VOID:
         side = "open"

@@ -12,11 +12,11 @@ from pytest_quant.backends import Engine, Feeds, get_backend, get_exporter
 from pytest_quant.cache import Entry
 from pytest_quant.clocks import REAL
 from pytest_quant.data import Data
-from pytest_quant.measure.accuracy import choose_metric, choose_output, evaluate
 from pytest_quant.measure.batching import SELF_ROUNDING, OpenEngine, find_batching
 from pytest_quant.measure.build import Tools, build_engine, export_spec
 from pytest_quant.measure.engines import (
     TimingSubject,
+    add_inputs,
     match_names,
     open_engine,
     prove_float,
@@ -25,13 +25,13 @@ from pytest_quant.measure.engines import (
     shape_check,
     timed_reference,
     usable_backend,
-    with_inputs,
-    with_steps,
+    use_single_steps,
 )
-from pytest_quant.measure.outputs import Chunk, read_outputs, record_outputs, run_over, side_by_side
+from pytest_quant.measure.evaluation import choose_metric, choose_output, evaluate
+from pytest_quant.measure.outputs import Chunk, pair_outputs, read_outputs, record_outputs, run_over
 from pytest_quant.measure.resources import BYTES_PER_MB, AddedMemory, Energy, measure_energy
 from pytest_quant.metrics import ResolvedMetric
-from pytest_quant.metrics.channels import with_groups
+from pytest_quant.metrics.channels import add_groups
 from pytest_quant.result import AccuracyResult, Cost, Coverage, Measured, Resources, SelfDifference
 from pytest_quant.spec import Check
 from pytest_quant.verdict import Judge
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
+class EnginePair:
     """Both engines of a check, open over the same data; trials of other engines are compared on it too.
 
     Attributes
@@ -70,14 +70,14 @@ class Bench:
         """Compare an engine with the reference over the data of the check, or part of it."""
         if opened.engine is not self.candidate.engine:
             # Probed anew, because whether outputs depend on the batch is a matter of the scheme.
-            opened = _probed(self.check, opened, data, self.tools)
+            opened = _probe(self.check, opened, data, self.tools)
         elif data is not self.data:
             opened = replace(opened, ran=())
         kept = self.recorded if data is self.data else None
         return self._compare(opened, data, run_over(self.reference, data) if kept is None else read_outputs(kept))
 
     def compare_again(self) -> AccuracyResult | None:
-        """Evaluate both engines once more where one is nondeterministic by more than rounding, else return ``None``."""
+        """Evaluate both engines once more if either is nondeterministic by more than rounding, else return ``None``."""
         if not any(difference.relative > SELF_ROUNDING or difference.top1_pct for difference in self.unsteady):
             return None
         return self._compare(replace(self.candidate, ran=()), self.data, run_over(self.reference, self.data))
@@ -91,7 +91,7 @@ class Bench:
         names = match_names(self.reference.engine.signature.outputs, opened.engine.signature.outputs, "output")
         with self.tools.steps.show(f"evaluating {opened.built.name} on {data.n} samples"):
             result = evaluate(
-                side_by_side(reference, map(partial(Chunk.renamed, names=names), run_over(opened, data))),
+                pair_outputs(reference, map(partial(Chunk.renamed, names=names), run_over(opened, data))),
                 self.metric and replace(self.metric, progress=self.tools.steps.describe, kept=self._kept),
                 output=self.check.output,
                 channels=self.check.channels,
@@ -109,7 +109,7 @@ class Bench:
         return str(entry.facts["found"])
 
 
-def open_bench(check: Check, data: Data, tools: Tools, opened: ExitStack, workers: Workers | None = None) -> Bench:
+def open_bench(check: Check, data: Data, tools: Tools, opened: ExitStack, workers: Workers | None = None) -> EnginePair:
     """Build and open both engines, prove the reference, and evaluate it unless accuracy is off.
 
     Parameters
@@ -123,57 +123,57 @@ def open_bench(check: Check, data: Data, tools: Tools, opened: ExitStack, worker
     QuantError : an engine cannot be built or opened, does not fit the data, or the reference is no FP32 model.
     """
     ref_built = build_engine(check.reference, get_backend(check.reference.backend), data, tools)
-    ref_engine = open_engine(ref_built.evaluating, tools, opened)
-    data = with_steps(data, ref_engine)
+    ref_engine = open_engine(ref_built.evaluation_engine, tools, opened)
+    data = use_single_steps(data, ref_engine)
     own_names = {name: name for name in data.layout.axes}
     # Before the reference runs: a runtime may forget what it compiled when it quantizes.
     built = build_engine(check.candidate, get_backend(check.candidate.backend), data, tools)
-    reference = _probed(check, OpenEngine(ref_built, ref_engine, own_names, data.output_axes), data, tools)
+    reference = _probe(check, OpenEngine(ref_built, ref_engine, own_names, data.output_axes), data, tools)
     outputs = reference.first(data)
     if check.channels:
-        outputs = with_groups(outputs, check.channels)
+        outputs = add_groups(outputs, check.channels)
     metric = choose_metric(check, data, outputs, choose_output(check, outputs))
     del outputs
     timed_size = check.batch_size if check.latency is None else check.latency.batch_size
     size = reference.batch_size if reference.pads else timed_size
     unseen = prove_float(reference, reference.feeds(data.timed(size, check.latency_sample)[0]), tools)
     if workers is not None:
-        reference = workers.taking(reference)
+        reference = workers.take_engine(reference)
     recorded = None
     if not check.accuracy_off:
         with tools.steps.show(f"evaluating the reference {ref_built.name} on {data.n} samples"):
             recorded = record_outputs(reference, data, tools.cache, ref_built.ingredients)
     # Its memory goes before that of the candidate comes; few checks run it again.
     reference = replace(reference, ran=())
-    ref_engine.set_aside(partial(ref_built.evaluating.open, tools.steps.watch))
+    ref_engine.set_aside(partial(ref_built.evaluation_engine.open, tools.steps.watch))
     with AddedMemory(built.backend.device) as memory:
-        engine = open_engine(built.evaluating, tools, opened)
+        engine = open_engine(built.evaluation_engine, tools, opened)
         inputs = match_names(ref_engine.signature.inputs, engine.signature.inputs, "input")
         axes = data.output_axes
         if axes:
             # Only then, because a function tells its outputs when it has run.
             names = match_names(ref_engine.signature.outputs, engine.signature.outputs, "output")
             axes = {names[name]: axis for name, axis in axes.items()}
-        candidate = _probed(check, OpenEngine(built, engine, inputs, axes), data, tools)
+        candidate = _probe(check, OpenEngine(built, engine, inputs, axes), data, tools)
         if "float16" in _kinds(engine) - _kinds(ref_engine):
             cast = "inputs are cast to it, and its outputs are compared as float32"
             candidate = replace(candidate, notes=(*candidate.notes, f"the candidate takes or gives float16: {cast}"))
     if workers is not None:
-        candidate = workers.taking(candidate)
+        candidate = workers.take_engine(candidate)
     timed_size = next((opened.batch_size for opened in (candidate, reference) if opened.pads), timed_size)
     feeds, sample = data.timed(timed_size, check.latency_sample)
     timed = (
         TimingSubject(ref_built, reference.feeds(feeds), sample=sample),
         TimingSubject(built, candidate.feeds(feeds), sample=sample),
     )
-    return Bench(check, tools, data, reference, candidate, metric, memory, recorded, unseen, timed, timed_size)
+    return EnginePair(check, tools, data, reference, candidate, metric, memory, recorded, unseen, timed, timed_size)
 
 
 def _kinds(engine: Engine) -> set[str]:
     return {tensor.dtype for tensor in (*engine.signature.inputs, *engine.signature.outputs)}
 
 
-def _probed(check: Check, opened: OpenEngine, data: Data, tools: Tools) -> OpenEngine:
+def _probe(check: Check, opened: OpenEngine, data: Data, tools: Tools) -> OpenEngine:
     """Run first batches, for which some runtimes compile or load, and return how the engine takes batches."""
     with tools.steps.show(f"running first batches on {opened.built.name}"):
         return find_batching(opened, data, batch_size=check.eval_batch_size, timed_size=check.batch_size)
@@ -212,10 +212,10 @@ class Measurement(Measured):
     cache: Mapping[str, str]
     engine: Engine
     reference: Engine
-    bench: Bench
+    bench: EnginePair
 
     def __repr__(self) -> str:
-        """Return a short text that names the check; pytest prints it where an assertion on it fails."""
+        """Return a short text that names the check; pytest prints it if an assertion on it fails."""
         engine = self.check.candidate
         return f"<Measurement of {engine.id} of {engine.model.name} on {self.accuracy.n} samples>"
 
@@ -245,7 +245,7 @@ def measure_check(check: Check, tools: Tools, judge: Judge) -> Measurement:
     modules = [model for model in models if model is not None and model.module is not None]
     refuse_quantized(check.reference)
     check = check.map_engines(partial(export_spec, tools=tools))
-    check = check.map_engines(partial(with_inputs, dataset=check.dataset, known={}))
+    check = check.map_engines(partial(add_inputs, dataset=check.dataset, known={}))
     refuse_quantized(check.reference)
     with ExitStack() as opened:
         with tools.locks.shared(candidate.device, reference.device, waits=check.latency is not None):
@@ -260,7 +260,7 @@ def measure_check(check: Check, tools: Tools, judge: Judge) -> Measurement:
                     accuracy, again = bench.compare(bench.candidate, bench.data), bench.compare_again()
             with tools.steps.show(f"reading back what {bench.candidate.built.name} runs"):
                 coverage = read_back(bench.candidate, bench.data, bench.timed[1].feeds, bench.latency_batch_size)
-            why_not = _why_not_timed(bench)
+            why_not = _explain_untimed(bench)
             times = check.latency is not None and not why_not
             if times:
                 deployed = timed_reference(check, bench.reference, bench.timed[0], bench.data, tools)
@@ -270,7 +270,7 @@ def measure_check(check: Check, tools: Tools, judge: Judge) -> Measurement:
         for each in (bench.reference, bench.candidate):
             # Timing opens three engines; in the memory of a GPU there may be no room for more. And whoever runs an
             # engine later has the one that is timed, not the one that was evaluated on all cores.
-            if times or each.built.evaluating.spec != each.built.spec:
+            if times or each.built.evaluation_engine.spec != each.built.spec:
                 each.engine.set_aside(partial(each.built.open, tools.steps.watch))
                 each.engine.spec, each.engine.threads = each.spec, each.engine.threads and each.built.threads
         if times and check.latency is not None:
@@ -321,8 +321,8 @@ def measure_check(check: Check, tools: Tools, judge: Judge) -> Measurement:
     )
 
 
-def _why_not_timed(bench: Bench) -> str:
-    """Return why latency is not measured; empty where it is, or nobody says why."""
+def _explain_untimed(bench: EnginePair) -> str:
+    """Return why latency is not measured; empty if it is, or if nobody says why."""
     if bench.check.latency is None:
         return bench.check.latency_off
     for opened in (bench.reference, bench.candidate):
@@ -332,7 +332,7 @@ def _why_not_timed(bench: Bench) -> str:
 
 
 def _energy(check: Check, candidate: TimingSubject, tools: Tools) -> Energy | None:
-    """Return the energy of one timed run, ``None`` where nothing counts energy."""
+    """Return the energy of one timed run, ``None`` if nothing counts energy."""
     # Here, because only what is timed has an energy.
     from pytest_quant.environment.device_state import energy_counter
 
@@ -348,7 +348,7 @@ def _energy(check: Check, candidate: TimingSubject, tools: Tools) -> Energy | No
 def find_resources(
     candidate: OpenEngine, reference: OpenEngine, memory: AddedMemory, energy: Energy | None
 ) -> Resources:
-    """Return size, memory, build time and energy, each ``None`` where it is not known.
+    """Return size, memory, build time and energy, each ``None`` if unknown.
 
     The memory of a simulation is not that of the simulated engine. The size of the plan and the cost of its build are
     left out where another product than the backend's own built the plan. All are left out of what cannot be seen into.
@@ -373,7 +373,7 @@ def find_resources(
     )
 
 
-def _notes(bench: Bench, accuracy: AccuracyResult, unsteady: tuple[SelfDifference, ...]) -> tuple[str, ...]:
+def _notes(bench: EnginePair, accuracy: AccuracyResult, unsteady: tuple[SelfDifference, ...]) -> tuple[str, ...]:
     recorded, check = bench.recorded, bench.check
     notes = [*bench.data.notes, *bench.candidate.engine.notes]
     notes += [note for opened in (bench.reference, bench.candidate) for note in opened.notes]

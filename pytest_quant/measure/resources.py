@@ -24,7 +24,7 @@ BYTES_PER_MB = 1e6
 
 
 class AddedMemory:
-    """``with AddedMemory("cuda:0") as memory: ...`` then megabytes of 10^6 bytes, ``None`` where it is not measured.
+    """``with AddedMemory("cuda:0") as memory: ...`` then megabytes of 10^6 bytes, ``None`` if not measured.
 
     That of the process is the kernel's own peak, which some sandboxes do not reset. Memory that Python already held and
     reuses does not count, so the figure is a lower bound. Blocks must not be nested: an inner block resets the peak of
@@ -76,7 +76,7 @@ def _held_mb(device: str) -> float | None:
 
 
 def _reset_peak() -> int | None:
-    """Set the kernel's peak to the present size, and return it in bytes; ``None`` where the kernel does not."""
+    """Set the kernel's peak to the present size, and return it in bytes; ``None`` if the kernel cannot."""
     try:
         # See proc(5).
         _CLEAR_REFS.write_text("5")
@@ -126,7 +126,7 @@ def measure_energy(
     *,
     clock: Callable[[], float] = REAL.perf_counter,
 ) -> Energy | None:
-    """Return the millijoules of one run: those of the whole device while runs follow each other, by their number.
+    """Return the millijoules of one run: the energy of the whole device during consecutive runs, by their number.
 
     The power of the idle device and of other processes is part of the figure.
 

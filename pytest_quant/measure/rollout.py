@@ -120,14 +120,14 @@ class Rollout(Engine):
         return next(iter(lengths.values()))
 
     def _zeros(self, name: str, now: Feeds) -> NDArray[Any]:
-        """Return zeros as the start of a state that the feeds do not contain: one free size is that of the batch."""
+        """Return zeros as the start of a state that the feeds do not contain: one free size is the batch's."""
         tensor = self._tensors[name]
         shape = tensor.shape or ()
         led = [array for key, array in now.items() if (self._tensors[key].shape or (1,))[0] is None]
         if shape.count(None) > (1 if led else 0):
             raise DataError(
-                f"the start of state '{name}' has a size that nothing tells",
-                value=f"shape {shape}, of which one free size is that of the batch",
+                f"the start of state '{name}' has an unknown size",
+                value=f"shape {shape}, whose only free size is the batch",
                 fix=f"give the start as an input of that name, {{'{name}': np.zeros(...)}}",
             )
         return np.zeros([led[0].shape[0] if size is None else size for size in shape], tensor.dtype)

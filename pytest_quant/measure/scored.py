@@ -14,18 +14,18 @@ from pytest_quant.data.score_pairs import PairedScores, read_scores
 from pytest_quant.errors import DataError
 from pytest_quant.measure.build import Tools
 from pytest_quant.metrics import ResolvedMetric
-from pytest_quant.metrics.drop import answers_of, with_drop, with_scores
+from pytest_quant.metrics.drop import add_drop, add_scores, answers_of
 from pytest_quant.result import AccuracyResult, Baseline, Interval, Measured, TaskScore
 from pytest_quant.spec import Check, Scores
 from pytest_quant.stats.runs import (
     NO_NOISE_KNOWN,
     RunNoise,
-    assumed_noise,
+    add_run_noise,
+    assume_noise,
     run_noise,
     samples_of_runs,
     tail_beyond,
     tango_of_runs,
-    with_run_noise,
 )
 
 Array = NDArray[Any]
@@ -52,7 +52,7 @@ def measure_scores(check: Check, scores: Scores, find_baseline: FindBaseline, to
     """
     with tools.steps.show(f"reading scores of {check.candidate.model.name}"):
         tasks = read_scores(scores)
-    whole = joined(tasks)
+    whole = join_tasks(tasks)
     metric = metric_of(whole)
     confidence = check.confidence or 0.95
     accuracy = AccuracyResult(
@@ -86,7 +86,7 @@ def measure_scores(check: Check, scores: Scores, find_baseline: FindBaseline, to
         known = None if before is None else _kept_scores(before, accuracy, metric)
         if known is None:
             why = baseline if isinstance(baseline, str) else "the baseline's record has no scores of single samples"
-            return replace(measured, accuracy=_alone(accuracy, whole.candidate.mean(axis=0), metric, why))
+            return replace(measured, accuracy=_describe_candidate(accuracy, whole.candidate.mean(axis=0), metric, why))
         sizes = np.cumsum([task.candidate.shape[1] for task in tasks])[:-1]
         parts = np.split(known, sizes)
         tasks = tuple(replace(task, reference=part[None]) for task, part in zip(tasks, parts, strict=True))
@@ -100,7 +100,7 @@ def measure_scores(check: Check, scores: Scores, find_baseline: FindBaseline, to
     assumed_run_sd = None if noise.freedom else accuracy.assumed_run_sd
     runs = len(set(whole.copies[0])) or 1
     accuracy = replace(accuracy, reference_runs=runs, run_sd=noise.run_sd, assumed_run_sd=assumed_run_sd)
-    accuracy = compared(accuracy, whole, metric, check.limits.max_drop, noise)
+    accuracy = measure_drop(accuracy, whole, metric, check.limits.max_drop, noise)
     if len(tasks) > 1:
         by_task = (
             task_score(accuracy, task, metric, check.limits.max_drop) for task in (*tasks, replace(whole, task=ALL))
@@ -128,7 +128,7 @@ ALL = "all"
 """Name of the samples of all tasks together, beside the tasks."""
 
 
-def joined(tasks: Sequence[PairedScores]) -> PairedScores:
+def join_tasks(tasks: Sequence[PairedScores]) -> PairedScores:
     """Return the samples of all tasks as one set, each sample with the same weight.
 
     A task that has fewer runs than another has the mean of its own in place of the others, which leaves it as it is.
@@ -188,9 +188,9 @@ def metric_of(scores: PairedScores) -> ResolvedMetric:
     )
 
 
-def _alone(accuracy: AccuracyResult, scores: Array, metric: ResolvedMetric, why: str) -> AccuracyResult:
+def _describe_candidate(accuracy: AccuracyResult, scores: Array, metric: ResolvedMetric, why: str) -> AccuracyResult:
     """Return the candidate's own figures, which later runs are compared with, and why this one is with nothing."""
-    own = with_drop(accuracy, scores, scores, metric, None)
+    own = add_drop(accuracy, scores, scores, metric, None)
     return replace(
         accuracy,
         candidate=own.candidate,
@@ -203,7 +203,7 @@ def _alone(accuracy: AccuracyResult, scores: Array, metric: ResolvedMetric, why:
 
 
 def _kept_scores(before: Baseline, accuracy: AccuracyResult, metric: ResolvedMetric) -> Array | None:
-    """Return the scores (n,) of the baseline's candidate, before scaling; ``None`` where its record has none."""
+    """Return the scores (n,) of the baseline's candidate, before scaling; ``None`` if its record has no scores."""
     if before.accuracy is None or before.accuracy.n != accuracy.n:
         return None
     kept = answers_of(before.accuracy)
@@ -212,7 +212,7 @@ def _kept_scores(before: Baseline, accuracy: AccuracyResult, metric: ResolvedMet
     return None if kept.candidate is None else kept.candidate.astype(np.float64)
 
 
-def compared(
+def measure_drop(
     accuracy: AccuracyResult, scores: PairedScores, metric: ResolvedMetric, margin: float | None, noise: RunNoise
 ) -> AccuracyResult:
     """Return the scores of both sides and their drop, whose interval holds for further runs and samples."""
@@ -221,23 +221,23 @@ def compared(
     # A baseline has shares of right answers where it had several runs.
     is_share = metric.unit == "%" and bool(np.isin(sides[1], (0.0, 1.0)).all())
     if is_share and not all(np.isin(mean, (0.0, 1.0)).all() for mean in means):
-        result = with_scores(accuracy, *means, metric)
+        result = add_scores(accuracy, *means, metric)
         better, worse = sides if metric.better == "higher" else sides[::-1]
         shares = tango_of_runs(better, worse, confidence=accuracy.confidence)
         ends: tuple[float, float] = scores.scale * shares[0], scores.scale * shares[1]
         if margin is not None and result.drop is not None:
             result = replace(result, n_to_resolve=samples_of_runs(better, worse, margin / scores.scale))
     else:
-        result = with_drop(accuracy, *means, metric, margin)
+        result = add_drop(accuracy, *means, metric, margin)
         if result.drop_ci is None:
             return result
         ends = result.drop_ci.low, result.drop_ci.high
-    ends = _within(metric, with_run_noise(result.drop or 0.0, ends, noise, accuracy.confidence))
+    ends = _clip_drop(metric, add_run_noise(result.drop or 0.0, ends, noise, accuracy.confidence))
     # More samples of the same runs would not tell.
     return replace(result, drop_ci=Interval(*ends), n_to_resolve=None if noise.variance else result.n_to_resolve)
 
 
-def _within(metric: ResolvedMetric, ends: tuple[float, float]) -> tuple[float, float]:
+def _clip_drop(metric: ResolvedMetric, ends: tuple[float, float]) -> tuple[float, float]:
     """Return the ends of a drop within what such scores can lose; errors may be more than 100 %."""
     bounded = metric.unit == "%" and metric.better == "higher"
     return (max(ends[0], -100.0), min(ends[1], 100.0)) if bounded else ends
@@ -247,14 +247,14 @@ def task_score(accuracy: AccuracyResult, task: PairedScores, metric: ResolvedMet
     """Return the figures of one task beside others, and the p of a drop that the limit `margin` allows."""
     doubt = noise = _noise(task)
     if not noise.freedom and accuracy.assumed_run_sd is not None:
-        doubt = assumed_noise(accuracy.assumed_run_sd, 1, 1)
+        doubt = assume_noise(accuracy.assumed_run_sd, 1, 1)
     own = replace(accuracy, n=task.candidate.shape[1])
-    result = compared(own, task, metric, margin, NO_NOISE_KNOWN)
+    result = measure_drop(own, task, metric, margin, NO_NOISE_KNOWN)
     score = TaskScore(task.task, own.n, result.reference or 0.0, result.candidate or 0.0, result.drop or 0.0)
     if result.drop_ci is None:
         return score
     own_ends = result.drop_ci.low, result.drop_ci.high
-    ends = _within(metric, with_run_noise(score.drop, own_ends, noise, accuracy.confidence))
+    ends = _clip_drop(metric, add_run_noise(score.drop, own_ends, noise, accuracy.confidence))
     p = None if margin is None else tail_beyond(margin, score.drop, result.drop_ci.low, doubt, accuracy.confidence)
     return replace(score, drop_ci=Interval(*ends), p=p)
 

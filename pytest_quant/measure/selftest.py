@@ -25,7 +25,7 @@ from pytest_quant.measure.steps import Steps
 from pytest_quant.measure.timing_process import TimingJob, TimingProcess
 from pytest_quant.result import KindNoise, LatencyResult, SelfTest
 from pytest_quant.spec import UNMEASURED, Dataset, EngineSpec, LatencyPlan, Model, Spread
-from pytest_quant.stats.draws import Draw, draw_of, session_spread
+from pytest_quant.stats.means import ValueWithError, median_with_error, session_spread
 from pytest_quant.stats.ratio import student_quantile
 from pytest_quant.stats.rounds import Floats, Looks, judge_ratio
 
@@ -91,7 +91,7 @@ def run_selftest(
     began, measured_at = clock(), now().replace(microsecond=0)
     with temporary_folder() as place:
         tools = Tools(Cache(place / "cache", notify=steps.notify), steps, DeviceLocks(steps.notify))
-        chosen = _named(backend) if backend else _choose(place, tools)
+        chosen = _find_backend(backend) if backend else _choose(place, tools)
         steps.notify(f"building {len(effort.kinds)} models for {chosen.name}")
         files = _prepare(effort, chosen, place, tools)
         measured: list[list[LatencyResult]] = []
@@ -119,7 +119,7 @@ def run_selftest(
     )
 
 
-def _named(name: str) -> Backend:
+def _find_backend(name: str) -> Backend:
     backend = get_backend(name)
     if not _offers(backend):
         raise UsageError(
@@ -130,7 +130,7 @@ def _named(name: str) -> Backend:
 
 
 def _choose(folder: Path, tools: Tools) -> Backend:
-    """Return a backend that can be timed on the processor: of those that offer it, the one that offers most."""
+    """Return a backend that can be timed on the processor; of several, the backend that offers most."""
     offering = [each for each in map(get_backend, backend_names()) if each.device == "cpu" and _offers(each)]
     for backend in sorted(offering, key=lambda each: -sum(map(len, each.offer.precisions.values()))):
         if not backend.availability().available:
@@ -145,7 +145,7 @@ def _choose(folder: Path, tools: Tools) -> Backend:
     raise BackendUnavailable(
         "there is nothing to time: no backend that runs ONNX models in INT8 on the processor can run here",
         allowed=", ".join(sorted(each.name for each in offering)),
-        fix="pytest-quant doctor tells what each of them needs",
+        fix="pytest-quant doctor lists what each backend needs",
     )
 
 
@@ -154,7 +154,7 @@ def _offers(backend: Backend) -> bool:
 
 
 def _subject(backend: Backend, work: Workload, precision: str, folder: Path, tools: Tools) -> TimingSubject:
-    """Return a built engine of a model, which is written where it is not there yet; FP32 is exact."""
+    """Return a built engine of a model, which is written if it is missing; FP32 is exact."""
     file = folder / f"{work.name}.onnx"
     if not file.exists():
         write_workload(file, work)
@@ -205,7 +205,7 @@ def _launches(
 
 
 def _log_times(results: Sequence[LatencyResult]) -> LogTimes:
-    """Return the rounds as arrays; where one launch had no time for all of them, each counts with as many as it."""
+    """Return the rounds as arrays; if a launch had no time for all, every launch counts with as few as the shortest."""
     fewest = min(result.rounds for result in results)
     if fewest < _FEWEST_ROUNDS:
         raise LaunchError(
@@ -225,10 +225,10 @@ LogTimes: TypeAlias = tuple[Floats, Floats, Floats]
 """Natural logarithms (launches, rounds) of the times of the reference, of its second session, and of the candidate."""
 
 
-def session_draws(times: LogTimes) -> list[Draw]:
+def session_draws(times: LogTimes) -> list[ValueWithError]:
     """Return a draw of the noise between sessions from each launch."""
     reference, null, _ = times
-    return [draw_of([float(log) for log in rounds]) for rounds in null - reference]
+    return [median_with_error([float(log) for log in rounds]) for rounds in null - reference]
 
 
 def kinds_noise(timed: Mapping[str, LogTimes], prior: Spread) -> tuple[KindNoise, ...]:

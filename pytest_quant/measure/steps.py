@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import KW_ONLY, dataclass
 
-from pytest_quant.backends.apart import end_running
+from pytest_quant.backends.child_process import end_children
 from pytest_quant.clocks import REAL
 from pytest_quant.errors import BuildError
 from pytest_quant.printable import clean
@@ -37,7 +37,7 @@ _KEPT = (
 )
 
 
-def _in_thread(target: Callable[[], None]) -> None:
+def _start_thread(target: Callable[[], None]) -> None:
     threading.Thread(target=target, name="quant-steps", daemon=True).start()
 
 
@@ -81,7 +81,7 @@ class Steps:
     _: KW_ONLY
     passing: Callable[[str], object] | None = None
     clock: Callable[[], float] = REAL.perf_counter
-    start: Callable[[Callable[[], None]], None] = _in_thread
+    start: Callable[[Callable[[], None]], None] = _start_thread
     end: Callable[[int], object] = os._exit
 
     def __post_init__(self) -> None:
@@ -101,25 +101,25 @@ class Steps:
         Where the line can be replaced that is every 2 s, and nothing is left of it. In a log it is after 10, 30, 60 and
         120 s, then every two minutes, and at the end.
         """
-        return self._under_way(text, shown=True)
+        return self._show_step(text, shown=True)
 
     def bounded(self, text: str) -> AbstractContextManager[None]:
         """Show a step as `show` does, and bound its time.
 
         What runs apart is ended with a `BuildError`; nothing can end the rest but the end of this process.
         """
-        return self._under_way(text, shown=True, stop=end_running if self.limit_s else None)
+        return self._show_step(text, shown=True, stop=end_children if self.limit_s else None)
 
     def watch(self, text: str, stop: Stop) -> AbstractContextManager[None]:
-        """Bound the time of the block, which `stop` may end; raises `BuildError` where it did."""
-        return self._under_way(text, shown=False, stop=stop) if self.limit_s else nullcontext()
+        """Bound the time of the block, which `stop` may end; raises `BuildError` if it did."""
+        return self._show_step(text, shown=False, stop=stop) if self.limit_s else nullcontext()
 
     def describe(self, text: str) -> None:
         """Show another text for the innermost step under way."""
         self._steps[-1].text = text
 
     @contextmanager
-    def _under_way(self, text: str, *, shown: bool, stop: Stop | None = None) -> Iterator[None]:
+    def _show_step(self, text: str, *, shown: bool, stop: Stop | None = None) -> Iterator[None]:
         now_s = self.clock()
         due_s = self._due_s(now_s, now_s) if shown else math.inf
         step = _Step(text, now_s, due_s, math.inf if stop is None else now_s + self.limit_s, stop)
@@ -132,7 +132,7 @@ class Steps:
             yield
         except Exception as error:
             if step.is_stopped:
-                raise self._too_long(step) from error
+                raise self._timeout_error(step) from error
             raise
         finally:
             took_s = self.clock() - now_s
@@ -190,12 +190,12 @@ class Steps:
             step.ends_s = self.clock() + _STOPS_WITHIN_S
         elif step in self._steps:
             step.ends_s = math.inf
-            self.notify(f"{self._too_long(step)}\n{_KEPT}")
+            self.notify(f"{self._timeout_error(step)}\n{_KEPT}")
             # Exit code of pytest for a run that was interrupted.
             self.end(2)
 
-    def _too_long(self, step: _Step) -> BuildError:
+    def _timeout_error(self, step: _Step) -> BuildError:
         return BuildError(
             f"{step.text} did not end within {self.limit_s:g} s",
-            fix="a loop in the model may never end; for one that only takes long: --quant-step-timeout SECONDS",
+            fix="a loop in the model may never end; if it only takes long: --quant-step-timeout SECONDS",
         )

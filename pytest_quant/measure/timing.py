@@ -17,14 +17,14 @@ from pytest_quant.clocks import now
 from pytest_quant.errors import BuildError, LaunchError
 from pytest_quant.files import temporary_folder
 from pytest_quant.measure.build import Tools
+from pytest_quant.measure.engine_trio import EngineTrio
 from pytest_quant.measure.engines import TimingSubject
-from pytest_quant.measure.latency import limited
-from pytest_quant.measure.sessions import Sessions
+from pytest_quant.measure.timed_rounds import has_limit
 from pytest_quant.measure.timing_process import TimingJob, TimingProcess
 from pytest_quant.result import Interval, LatencyResult, OverLaunches
 from pytest_quant.spec import UNMEASURED, Check, LatencyPlan, Spread
-from pytest_quant.stats.draws import LOOK_CONFIDENCE, LOOKS, draw_of, mean_of_launches, session_spread
 from pytest_quant.stats.launches import launch_of
+from pytest_quant.stats.means import LAUNCH_LOOKS, LOOK_CONFIDENCE, mean_of_launches, median_with_error, session_spread
 from pytest_quant.stats.rounds import OF_RATIO, SessionSet, session_sets
 from pytest_quant.verdict import Judge
 
@@ -46,13 +46,13 @@ ten of the engines that are as much too slow as the first measurement can just t
 """
 
 
-def timed_within(
+def time_with_confirmation(
     plan: LatencyPlan,
     measure_once: Callable[[LatencyPlan], LatencyResult],
     judge: Judge,
     measure_apart: Callable[[LatencyPlan], LatencyResult] | None = None,
 ) -> LatencyResult:
-    """Measure, and once more where a limit is broken; the second result is the `repeat` of the first.
+    """Measure, and once more if a limit is broken; the second result is the `repeat` of the first.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def timed_within(
     judge : of the check's limits.
     measure_apart : measures in a fresh process, for the second time where the first is in doubt; ``None`` for none.
     """
-    first = measure_once(replace(plan, max_s=plan.max_s * (FIRST_SHARE if limited(plan) else 1.0)))
+    first = measure_once(replace(plan, max_s=plan.max_s * (FIRST_SHARE if has_limit(plan) else 1.0)))
     if not judge.broken(first):
         return first
     left_s = max(plan.max_s - first.spent_s, 0.0)
@@ -81,7 +81,7 @@ def time_check(
     tools: Tools,
     judge: Judge,
 ) -> LatencyResult:
-    """Time reference, null and candidate; time them again before a limit fails, in a fresh process where it is close.
+    """Time reference, null and candidate; time them again before a limit fails, in a fresh process if it is close.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def time_check(
     """
     plan = plan_for(check, plan)
     with tools.locks.exclusive(reference.device, candidate.device):
-        return timed_within(
+        return time_with_confirmation(
             plan,
             lambda once: _time_once(once, reference, candidate, tools),
             judge,
@@ -106,7 +106,7 @@ def plan_for(check: Check, plan: LatencyPlan) -> LatencyPlan:
         plan,
         least_speedup=check.limits.min_speedup,
         most_ms=check.limits.max_latency_ms,
-        most_tokens_ms=check.limits.on_tokens,
+        most_tokens_ms=check.limits.token_limits,
         # Milliseconds must be those of a user's program, which gets no pages of 2 MB unless its system gives them.
         pages="small" if check.limits.max_latency_ms else plan.pages,
         seed=zlib.crc32(check.nodeid.encode()),
@@ -117,16 +117,16 @@ def _time_once(plan: LatencyPlan, reference: TimingSubject, candidate: TimingSub
     name = candidate.built.name
     with ExitStack() as stack:
         with tools.steps.show(f"opening sessions to time {name}"):
-            sessions = stack.enter_context(Sessions(reference, candidate, plan.pages))
+            sessions = stack.enter_context(EngineTrio(reference, candidate, plan.pages))
         with tools.steps.show(f"timing {name}"):
             return sessions.measure(plan)
 
 
 def _time_apart(plan: LatencyPlan, reference: TimingSubject, candidate: TimingSubject, tools: Tools) -> LatencyResult:
-    """Time in a fresh process; in fresh sessions of this one, with a note, where no other can open the engines."""
+    """Time in a fresh process; if no other can open the engines, in fresh sessions of this process, with a note."""
     try:
         with (
-            _described(TimingJob(reference, candidate, plan)) as file,
+            _write_job(TimingJob(reference, candidate, plan)) as file,
             tools.steps.show(f"timing {candidate.built.name} again in a fresh process"),
             TimingProcess(file) as process,
         ):
@@ -138,8 +138,8 @@ def _time_apart(plan: LatencyPlan, reference: TimingSubject, candidate: TimingSu
 
 
 @contextmanager
-def _described(job: TimingJob) -> Iterator[Path]:
-    """Keep a job in a file while the block runs. Raises `LaunchError` where no other process can have it."""
+def _write_job(job: TimingJob) -> Iterator[Path]:
+    """Keep a job in a file while the block runs. Raises `LaunchError` if no other process can have it."""
     with temporary_folder() as folder:
         file = folder / "check"
         job.save(file)
@@ -152,16 +152,16 @@ beside it cancels."""
 
 
 def next_look(made: int, wanted: int | Literal["auto"], is_in_doubt: bool) -> int:
-    """Return the number of launches to reach before all of them are judged again; 0 where these are enough.
+    """Return the number of launches to reach before judging again; 0 means stop.
 
     Parameters
     ----------
     made : launches so far, the first one included.
-    wanted : so many in any case; ``auto``: up to the last of `LOOKS`, as long as a limit on latency is in doubt.
+    wanted : so many in any case; ``auto``: up to the last of `LAUNCH_LOOKS`, as long as a limit on latency is in doubt.
     is_in_doubt : whether those that were made leave a limit undecided.
     """
     if wanted == "auto":
-        return next((look for look in LOOKS if is_in_doubt and look > made), 0)
+        return next((look for look in LAUNCH_LOOKS if is_in_doubt and look > made), 0)
     return wanted if made < wanted else 0
 
 
@@ -173,7 +173,7 @@ def add_launches(
     judge: Judge,
     tools: Tools,
 ) -> LatencyResult:
-    """Time a check in fresh processes too, and add what each of them found and what all of them say together.
+    """Time a check in fresh processes too, and add what each launch found and what all launches say together.
 
     A launch whose numbers have a reason against them is a note and does not count. One that fails is a note and the
     last one, since the next would fail too. If the first measurement is unreliable, there are none, or with ``auto``
@@ -210,7 +210,7 @@ def add_launches(
                 while tried < target:
                     tried += 1
                     what = f"launch {tried} of {target} of {check.candidate.id} of {check.candidate.model.name}"
-                    file = file or held.enter_context(_described(TimingJob(*timed, plan)))
+                    file = file or held.enter_context(_write_job(TimingJob(*timed, plan)))
                     with (
                         tools.locks.exclusive(*(subject.device for subject in timed)),
                         tools.steps.bounded(what),
@@ -224,13 +224,13 @@ def add_launches(
                     results.append(launched)
                     figures = launch_of(launched, now().isoformat(timespec="seconds"))
                     latency = replace(latency, launches=(*latency.launches, figures))
-                latency = with_over(latency, results, LOOK_CONFIDENCE if wanted == "auto" else plan.confidence)
+                latency = join_launches(latency, results, LOOK_CONFIDENCE if wanted == "auto" else plan.confidence)
     except (LaunchError, BuildError) as error:
         return replace(latency, notes=(*latency.notes, f"{what}: {error.what}; {error.value}"))
     return latency
 
 
-def with_over(latency: LatencyResult, results: Sequence[LatencyResult], confidence: float) -> LatencyResult:
+def join_launches(latency: LatencyResult, results: Sequence[LatencyResult], confidence: float) -> LatencyResult:
     """Return the first launch with what all launches say together; one alone says nothing more.
 
     Parameters
@@ -252,7 +252,7 @@ def with_over(latency: LatencyResult, results: Sequence[LatencyResult], confiden
     logs, errors = [math.log(each.speedup) for each in results], [each.error or 0.0 for each in results]
     ratio = mean_of_launches(logs, errors, spread_of_share, confidence=confidence, draws=draws)
     logs = [math.log(each.candidate_p50_ms) for each in results]
-    errors = [draw_of(np.log(each.candidate.medians_ns).tolist()).error for each in results]
+    errors = [median_with_error(np.log(each.candidate.medians_ns).tolist()).error for each in results]
     spread_of_time = replace(spread_of_share, freedom=TIME_FREEDOM)
     p50 = mean_of_launches(logs, errors, spread_of_time, confidence=confidence, draws=draws)
     over = OverLaunches(

@@ -29,13 +29,13 @@ from typing import IO, Self, TypeAlias, TypeVar
 
 import msgspec
 
-from pytest_quant.backends.apart import running_apart
-from pytest_quant.backends.runtime import failed
+from pytest_quant.backends.child_process import run_child
+from pytest_quant.backends.runtime import wrap_error
 from pytest_quant.errors import LaunchError, QuantError
-from pytest_quant.measure.build import CANNOT_BE_PACKED, pack, unpack, with_models
+from pytest_quant.measure.build import CANNOT_BE_PACKED, map_models, pack, unpack
+from pytest_quant.measure.engine_trio import EngineTrio
 from pytest_quant.measure.engines import TimingSubject, usable_backend
 from pytest_quant.measure.interleave import Block
-from pytest_quant.measure.sessions import Sessions
 from pytest_quant.measure.steps import STEP_TIMEOUT_S
 from pytest_quant.result import LatencyResult
 from pytest_quant.spec import LatencyPlan, Model
@@ -49,7 +49,7 @@ _START = (
 )
 """Packages are found where the process that wrote the file finds them: it may have been told by pytest, not by us."""
 
-_NEXT = "the figures of this process stand for themselves; the text of the other one says what it could not open"
+_NEXT = "the figures of this process stand for themselves; the error of the other process says what it could not open"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +70,14 @@ class TimingJob:
         LaunchError : an engine is a function, its backend is not registered, or its options have a value that exists in
             this process only.
         """
-        job = replace(self, reference=_without_module(self.reference), candidate=_without_module(self.candidate))
+        job = replace(self, reference=_drop_module(self.reference), candidate=_drop_module(self.candidate))
         name, devices = self.candidate.built.name, sorted({self.reference.device, self.candidate.device})
         sample, path = self.candidate.sample, [str(Path(folder).absolute()) for folder in sys.path]
         header = {"name": name, "devices": devices, "shapes": sample.inputs if sample else "", "path": path}
         try:
             packed = pack(job)
         except CANNOT_BE_PACKED as error:
-            raise failed(f"{name} can be timed in this process only", error, fix=_NEXT, kind=LaunchError) from error
+            raise wrap_error(f"{name} can be timed in this process only", error, fix=_NEXT, kind=LaunchError) from error
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with open(descriptor, "wb") as written:  # noqa: PTH123 - a descriptor has no path
             written.write(json.dumps(header).encode() + b"\n" + packed)
@@ -98,7 +98,7 @@ def read_header(file: Path) -> tuple[str, tuple[str, ...], str]:
     return header["name"], tuple(header["devices"]), header["shapes"]
 
 
-def _without_module(subject: TimingSubject) -> TimingSubject:
+def _drop_module(subject: TimingSubject) -> TimingSubject:
     built = subject.built
     if built.backend.offer.is_opaque:
         words = "callables are timed in this process only"
@@ -109,7 +109,7 @@ def _without_module(subject: TimingSubject) -> TimingSubject:
             return model
         return replace(model, module=None, example_inputs=None, reset=None, signature=built.backend.signature(model))
 
-    return replace(subject, built=replace(built, spec=with_models(built.spec, signature_only)))
+    return replace(subject, built=replace(built, spec=map_models(built.spec, signature_only)))
 
 
 Request: TypeAlias = LatencyPlan | tuple[int, int] | None
@@ -171,10 +171,10 @@ class TimingProcess:
         held.callback(self._pipe.close)
         command = (self.python, "-P", "-c", _START, str(self.file.absolute()), str(theirs.fileno()))
         try:
-            return held.enter_context(running_apart(command, self._log, [theirs.fileno()], self.cwd, self.environment))
+            return held.enter_context(run_child(command, self._log, [theirs.fileno()], self.cwd, self.environment))
         except OSError as error:
             fix = "let this user run it, or install that Python again; the figures of this process stand for themselves"
-            raise failed(f"{self.python} cannot be started", error, fix=fix, kind=LaunchError) from error
+            raise wrap_error(f"{self.python} cannot be started", error, fix=fix, kind=LaunchError) from error
         finally:
             theirs.close()
 
@@ -209,7 +209,7 @@ class TimingProcess:
         return msgspec.msgpack.decode(value, type=kind)
 
     def _failure(self, words: str, value: str) -> QuantError:
-        return failed(words, self._written(), value=value, fix=_NEXT, kind=LaunchError)
+        return wrap_error(words, self._written(), value=value, fix=_NEXT, kind=LaunchError)
 
     def _written(self) -> str:
         self._log.seek(0, os.SEEK_SET)
@@ -235,7 +235,7 @@ def serve() -> None:
         for subject in (job.reference, job.candidate):
             subject.built.backend.before_loading(subject.built.spec)
             usable_backend(subject.built.spec, subject.built.backend)
-        with Sessions(job.reference, job.candidate, job.plan.pages) as sessions:
+        with EngineTrio(job.reference, job.candidate, job.plan.pages) as sessions:
             pipe.send_bytes(msgspec.msgpack.encode((None, None)))
             while (request := pending.get()) is not None:
                 value = sessions.measure(request) if isinstance(request, LatencyPlan) else sessions.block(*request)

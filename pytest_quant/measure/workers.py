@@ -30,7 +30,7 @@ from pytest_quant.backends.runtime import installed_version, root_cause
 from pytest_quant.data import Batch
 from pytest_quant.errors import BackendUnavailable, BuildError, QuantError, UsageError
 from pytest_quant.measure.batching import OpenEngine, run_batches
-from pytest_quant.measure.build import CANNOT_BE_PACKED, BuiltEngine, pack, unpack, with_models
+from pytest_quant.measure.build import CANNOT_BE_PACKED, BuiltEngine, map_models, pack, unpack
 from pytest_quant.measure.engines import usable_backend
 from pytest_quant.measure.steps import Steps
 from pytest_quant.spec import Model
@@ -65,7 +65,7 @@ class Recipe:
     limit_s: float
 
     def open(self, folder: Path) -> Engine:
-        """Open the engine, in `folder` where its files were sent. Raises `UsageError` where this process is another."""
+        """Open the engine, in `folder` if its files were sent. Raises `UsageError` if this process differs."""
         self._refuse("has", versions(), self.versions)
         try:
             built: BuiltEngine = unpack(self.built)
@@ -74,7 +74,7 @@ class Recipe:
         except (BackendUnavailable, UsageError) as error:
             raise _refusal(f"cannot run the engine: {error.what}") from error
         if self.files:
-            built = _moved(built, self.files, folder)
+            built = _move_files(built, self.files, folder)
         self._refuse("builds with", built.backend.ingredients(built.spec), self.ingredients)
         return built.open(Steps(lambda _: None, self.limit_s).watch)
 
@@ -102,7 +102,7 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version()} | {name: installed_version(name) for name in ("numpy", "pytest-quant")}
 
 
-def _moved(built: BuiltEngine, files: Mapping[Path, bytes], folder: Path) -> BuiltEngine:
+def _move_files(built: BuiltEngine, files: Mapping[Path, bytes], folder: Path) -> BuiltEngine:
     """Write `files` below `folder`, and return the engine that lies there."""
 
     def below(path: Path) -> Path:
@@ -115,7 +115,7 @@ def _moved(built: BuiltEngine, files: Mapping[Path, bytes], folder: Path) -> Bui
         below(path).parent.mkdir(parents=True, exist_ok=True)
         below(path).write_bytes(content)
     below(built.folder).mkdir(parents=True, exist_ok=True)
-    return replace(built, spec=with_models(built.spec, model_below), folder=below(built.folder))
+    return replace(built, spec=map_models(built.spec, model_below), folder=below(built.folder))
 
 
 class EngineElsewhere:
@@ -180,8 +180,8 @@ class Workers:
         self._is_over, self._client = True, None
         self._held.close()
 
-    def taking(self, opened: OpenEngine) -> OpenEngine:
-        """Return an engine that these workers run, or, where that cannot be, `opened` with a note that says why."""
+    def take_engine(self, opened: OpenEngine) -> OpenEngine:
+        """Return an engine that these workers run; if they cannot, `opened` with a note that says why."""
         why = self._why_not(opened.built)
         if not why:
             return replace(opened, workers=self)
@@ -197,7 +197,7 @@ class Workers:
         try:
             pack(built)
         except CANNOT_BE_PACKED as error:
-            return f"it cannot be sent to another one, {error}"
+            return f"it cannot be sent to another process, {error}"
         return ""
 
     def run(self, opened: OpenEngine, ranges: Iterator[list[Batch]]) -> Iterator[tuple[list[Batch], list[Outputs]]]:
@@ -217,7 +217,7 @@ class Workers:
         first = list(islice(ranges, 2))
         engine = self._share(opened.built) if len(first) == 2 else None
         waiting: deque[_Sent] = deque()
-        # Read outside of `_going_on_alone`: an error of the user's data is none of the workers'.
+        # Read outside of `_end_on_failure`: an error of the user's data is none of the workers'.
         for batches in chain(first, ranges):
             waiting.append((batches, None if engine is None else self._send(engine, batches)))
             if len(waiting) > self._ahead:
@@ -226,11 +226,11 @@ class Workers:
             yield self._next(opened, waiting)
 
     def _share(self, built: BuiltEngine) -> Future[EngineElsewhere] | None:
-        """Return the engine as the workers have it; ``None`` where there are none any more."""
+        """Return the engine as the workers have it; ``None`` if all workers are gone."""
         if self._is_over or self.notes:
             return None
         ingredients = built.backend.ingredients(built.spec)
-        with self._going_on_alone(), self._steps.show(f"starting workers on {self._place}"):
+        with self._end_on_failure(), self._steps.show(f"starting workers on {self._place}"):
             client = self._client = self._client or self._connect()
             files = [] if self._place.startswith(LOCAL) else _files_of(built)
             seen = not files or all(client.run(_all_there, files).values())
@@ -273,7 +273,7 @@ class Workers:
         return client
 
     def _send(self, engine: Future[EngineElsewhere], batches: list[Batch]) -> Future[list[Outputs]] | None:
-        with self._going_on_alone():
+        with self._end_on_failure():
             if self._client is not None:
                 bare = [replace(batch, labels=None) for batch in batches]
                 if self._folder is None:
@@ -285,9 +285,9 @@ class Workers:
         return None
 
     def _next(self, opened: OpenEngine, waiting: deque[_Sent]) -> tuple[list[Batch], list[Outputs]]:
-        """Return the first range that waits with its outputs, which this process makes where no worker does."""
+        """Return the first waiting range with its outputs, which this process makes if no worker does."""
         batches, future = waiting.popleft()
-        with self._going_on_alone():
+        with self._end_on_failure():
             if self._client is not None and future is not None:
                 outputs = self._outcome(self._client, future, opened.built.name, batches)
                 if self._folder is not None:
@@ -319,8 +319,8 @@ class Workers:
         return outputs
 
     @contextmanager
-    def _going_on_alone(self) -> Iterator[None]:
-        """End the work of the workers where the block fails by anything but an error of the engine."""
+    def _end_on_failure(self) -> Iterator[None]:
+        """End the work of the workers if the block fails by anything but an error of the engine."""
         try:
             yield
         except QuantError:

@@ -15,7 +15,7 @@ import numpy as np
 from pytest_quant.errors import UsageError, nearest
 from pytest_quant.metrics.classes import exact_matches, perplexity, token_losses
 from pytest_quant.metrics.metric import Array, Metric, ResolvedMetric, resolve_wrapped
-from pytest_quant.readers import registered
+from pytest_quant.readers import find_registered
 
 _PERCENT = 100.0
 _TOP = 5
@@ -79,7 +79,7 @@ def _error(outputs: Array, labels: Array, of: Callable[[Array], Array]) -> Array
 
 
 def _cosine(outputs: Array, labels: Array) -> Array:
-    """Return the cosine between output and label vector of each sample, (n,); 0 where one of them is all zero."""
+    """Return the cosine between output and label vector of each sample, (n,); 0 if either is all zero."""
     ours, theirs = _flat(outputs, labels)
     norms = np.linalg.norm(ours, axis=1) * np.linalg.norm(theirs, axis=1)
     return np.asarray(np.divide(np.sum(ours * theirs, axis=1), norms, out=np.zeros(len(ours)), where=norms > 0))
@@ -128,7 +128,7 @@ def metric_by_name(name: str) -> ResolvedMetric | Metric:
     ------
     UsageError : there is none of that name, it does not load, or a name is registered twice.
     """
-    table: dict[str, ResolvedMetric | EntryPoint] = {**BUILTIN, **registered(GROUP, "metric", BUILTIN)}
+    table: dict[str, ResolvedMetric | EntryPoint] = {**BUILTIN, **find_registered(GROUP, "metric", BUILTIN)}
     if name not in table:
         raise UsageError(f"unknown metric '{name}'", allowed=nearest(name, table))
     metric = table[name]
@@ -191,7 +191,7 @@ def resolve_metric(
             f"the metric '{metric.name}' needs class labels and an output (n, classes)",
             value=f"{labels} labels, output of shape {output_shape}",
             allowed=f"at least {metric.fewest_classes} classes",
-            fix="give the indices of classes as labels, labels.astype('int64') where they are floats; or name another "
+            fix="give the indices of classes as labels, labels.astype('int64') if they are floats; or name another "
             "metric, or another output of the model with output='...'",
         )
     return metric

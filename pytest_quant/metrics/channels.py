@@ -9,7 +9,7 @@ from pytest_quant.metrics.metric import Array
 from pytest_quant.spec import ChannelGroup
 
 
-def with_groups(outputs: Mapping[str, Array], channels: Sequence[ChannelGroup]) -> dict[str, Array]:
+def add_groups(outputs: Mapping[str, Array], channels: Sequence[ChannelGroup]) -> dict[str, Array]:
     """Return `outputs` (n, ...) together with each group of `channels`, by name.
 
     Raises
@@ -48,7 +48,7 @@ def split(output: Array, groups: Sequence[ChannelGroup]) -> list[tuple[ChannelGr
             raise UsageError(
                 f"channels: output '{group.output}' has no axis {group.axis} of channels",
                 value=f"shape {shape}",
-                allowed="an axis after that of the samples, which is 0",
+                allowed="an axis after the axis of samples, which is 0",
             )
         end = output.shape[axis] if group.end is None else group.end
         if not group.first < end <= output.shape[axis]:

@@ -137,7 +137,7 @@ class ClassError:
 
     @property
     def by_class(self) -> tuple[ClassScore, ...]:
-        """Each class with samples, by its label; empty without labels, and where more than `MOST_CLASSES` have any."""
+        """Each class with samples, by its label; empty without labels, and if more than `MOST_CLASSES` have any."""
         seen = np.flatnonzero(self._counts[0])
         if not self._indices or len(seen) > MOST_CLASSES:
             return ()
@@ -164,7 +164,7 @@ def _divergences_of_scores(reference: Array, candidate: Array, r_class: Array, c
     `r_class` and `c_class` (n,) are the indices of each row's largest score.
     """
     with np.errstate(invalid="ignore"):
-        r, c = _below_largest(reference, r_class), _below_largest(candidate, c_class)
+        r, c = _subtract_largest(reference, r_class), _subtract_largest(candidate, c_class)
         distance = r - c
         # In place: new memory costs as much as the exponentials.
         share, other_share = np.exp(r, out=r), np.exp(c, out=c)
@@ -173,7 +173,7 @@ def _divergences_of_scores(reference: Array, candidate: Array, r_class: Array, c
         return np.asarray(np.einsum("ij,ij->i", share, distance) / total + np.log(other_total / total))
 
 
-def _below_largest(scores: Array, largest: Array) -> Array:
+def _subtract_largest(scores: Array, largest: Array) -> Array:
     """Return scores (n, classes) less each row's value at index `largest` (n,), so that no exponential overflows."""
     scores = scores.astype(np.float64)
     scores -= scores[np.arange(len(scores)), largest][:, None]
@@ -263,7 +263,8 @@ def token_losses(outputs: Array, labels: Array) -> Array:
         raise UsageError(
             "perplexity needs scores of each token of the vocabulary, and the next tokens as labels",
             value=f"output {outputs.dtype}{outputs.shape}, labels {labels.dtype}{labels.shape}",
-            allowed="an output (n, tokens, vocabulary), integer labels (n, tokens), -100 where a token does not count",
+            allowed="an output (n, tokens, vocabulary), integer labels (n, tokens), -100 for a token that does not "
+            "count",
         )
     losses = np.zeros((len(outputs), 2))
     for row, (scores, wanted) in enumerate(zip(outputs, tokens, strict=True)):

@@ -97,7 +97,7 @@ class PairedStatistics:
             )
         return statistics
 
-    def added_to(self, result: AccuracyResult, margin: float | None, confidence: float) -> AccuracyResult:
+    def add_to(self, result: AccuracyResult, margin: float | None, confidence: float) -> AccuracyResult:
         """Return `result` with the scores of both engines.
 
         Parameters
@@ -115,14 +115,14 @@ class PairedStatistics:
         result = replace(result, metric=metric.name, unit=metric.unit, better=metric.better, confidence=confidence)
         if metric.reads_classes and metric.rate is None and self._reference:
             both = self._reference, self._candidate
-            sides = (_in_other_orders(metric, np.concatenate(side), result.n_different) for side in both)
+            sides = (_score_shuffled(metric, np.concatenate(side), result.n_different) for side in both)
             result = replace(result, chance=next(sides), candidate_chance=next(sides))
         if not self._reference:
             return result
-        return with_drop(result, np.concatenate(self._reference), np.concatenate(self._candidate), metric, margin)
+        return add_drop(result, np.concatenate(self._reference), np.concatenate(self._candidate), metric, margin)
 
 
-def with_scores(result: AccuracyResult, reference: Array, candidate: Array, metric: ResolvedMetric) -> AccuracyResult:
+def add_scores(result: AccuracyResult, reference: Array, candidate: Array, metric: ResolvedMetric) -> AccuracyResult:
     """Return `result` with the scores of both sides, their drop, and what one sample weighs in it.
 
     Parameters
@@ -155,33 +155,33 @@ def with_scores(result: AccuracyResult, reference: Array, candidate: Array, metr
     if metric.rate is not None and _right_and_wrong(reference, candidate, metric.unit):
         return replace(result, sample_weight=metric.rate / _different(result, reference))
     if metric.rate is not None and len(candidate) == result.n:
-        result = replace(result, candidate_scores=_packed_scores(metric.rate * candidate))
+        result = replace(result, candidate_scores=_pack_scores(metric.rate * candidate))
     return result
 
 
-def with_drop(
+def add_drop(
     result: AccuracyResult, reference: Array, candidate: Array, metric: ResolvedMetric, margin: float | None
 ) -> AccuracyResult:
-    """Return `result` as `with_scores` does, with the drop's interval and the samples that would resolve `margin`.
+    """Return `result` as `add_scores` does, with the drop's interval and the samples that would resolve `margin`.
 
     Parameters
     ----------
-    result, reference, candidate : as in `with_scores`, with the confidence of the interval.
+    result, reference, candidate : as in `add_scores`, with the confidence of the interval.
     margin : limit on the drop in the metric's unit; ``None`` for no limit.
 
     Raises
     ------
-    UsageError : as in `with_scores`.
+    UsageError : as in `add_scores`.
     """
-    result = with_scores(result, reference, candidate, metric)
+    result = add_scores(result, reference, candidate, metric)
     if result.drop is None:
         return result
     if metric.rate is not None and _right_and_wrong(reference, candidate, metric.unit):
         return _right_or_wrong(result, reference != 0, candidate != 0, metric.rate, margin)
-    return _resampled(result, reference, candidate, metric, margin)
+    return _resample(result, reference, candidate, metric, margin)
 
 
-def _in_other_orders(metric: ResolvedMetric, pairs: Array, n_different: int | None) -> float:
+def _score_shuffled(metric: ResolvedMetric, pairs: Array, n_different: int | None) -> float:
     """Return the most that (predicted, label) rows score by luck, from a hundred orders of the labels."""
     random = np.random.default_rng(0)
     orders = (np.column_stack([pairs[:, 0], random.permutation(pairs[:, 1])]) for _ in range(100))
@@ -230,12 +230,12 @@ def _right_or_wrong(
         p_value=mcnemar_p(*map(round, of_different)),
         discordant=lost + won,
         n_to_resolve=needed,
-        reference_correct=_packed(np.packbits(reference)) if whole else None,
-        candidate_correct=_packed(np.packbits(candidate)) if whole else None,
+        reference_correct=_pack(np.packbits(reference)) if whole else None,
+        candidate_correct=_pack(np.packbits(candidate)) if whole else None,
     )
 
 
-def _resampled(
+def _resample(
     result: AccuracyResult, reference: Array, candidate: Array, metric: ResolvedMetric, margin: float | None
 ) -> AccuracyResult:
     """Add the interval of the paired bootstrap, and the samples that would resolve the margin by its variance."""
@@ -243,12 +243,12 @@ def _resampled(
     rows = hashlib.sha256(reference.tobytes() + candidate.tobytes()).hexdigest()
     of = metric.identity, metric.better, metric.unit, result.confidence, margin, _different(result, reference), rows
     key, given = json.dumps(of) if known else "", (reference, candidate, metric, result, margin)
-    note, needed, *ends = json.loads(metric.kept(key, lambda: json.dumps(_bootstrapped(*given))))
+    note, needed, *ends = json.loads(metric.kept(key, lambda: json.dumps(_bootstrap(*given))))
     drop_ci, candidate_ci = (end and Interval(*end) for end in ends)
     return replace(result, note=note, drop_ci=drop_ci, candidate_ci=candidate_ci, n_to_resolve=needed)
 
 
-def _bootstrapped(
+def _bootstrap(
     reference: Array, candidate: Array, metric: ResolvedMetric, result: AccuracyResult, margin: float | None
 ) -> tuple[str, int | None, Interval | None, Interval | None]:
     """Return a note, the samples that would resolve the margin, and the intervals of the drop and of the candidate."""
@@ -307,14 +307,14 @@ def _bootstrapped(
     return note, needed, Interval(drops.low, drops.high), own
 
 
-def _packed_scores(scores: Array) -> str | None:
-    """Return scores (n,) as a record keeps them; ``None`` for too many, or where float32 has no such numbers."""
+def _pack_scores(scores: Array) -> str | None:
+    """Return scores (n,) as a record keeps them; ``None`` for too many, or if float32 has no such numbers."""
     with np.errstate(over="ignore"):
         rounded = scores.astype("<f4")
-    return _packed(rounded) if len(scores) <= MOST_SCORES and np.isfinite(rounded).all() else None
+    return _pack(rounded) if len(scores) <= MOST_SCORES and np.isfinite(rounded).all() else None
 
 
-def _packed(values: Array) -> str:
+def _pack(values: Array) -> str:
     return base64.b64encode(zlib.compress(values.tobytes())).decode("ascii")
 
 
@@ -338,15 +338,15 @@ def answers_of(result: AccuracyResult) -> Answers:
     """Return the answers that a record keeps, of any content, within the bounds of a record."""
     try:
         texts, n = (result.reference_correct, result.candidate_correct), result.n
-        packed = (_unpacked(text, "u1", (n + 7) // 8) for text in texts)
+        packed = (_unpack(text, "u1", (n + 7) // 8) for text in texts)
         reference, candidate = (None if bits is None else np.unpackbits(bits, count=n).astype(bool) for bits in packed)
-        scores = _unpacked(result.candidate_scores, "<f4", n)
+        scores = _unpack(result.candidate_scores, "<f4", n)
         return Answers(reference, candidate, None if scores is None else scores.astype(np.float64))
     except ValueError as error:
         return Answers(damage=f"the answers of single samples are damaged: {error}")
 
 
-def _unpacked(text: str | None, kind: str, count: int) -> Array | None:
+def _unpack(text: str | None, kind: str, count: int) -> Array | None:
     """Return `count` finite values of a kind of numpy."""
     if text is None:
         return None

@@ -62,14 +62,14 @@ class Metric:
             raise UsageError("Metric: fn is a class", value=repr(self.fn), fix=f"give an object, {self.fn.__name__}()")
         unsaid = [option for option in ("better", "unit") if getattr(self, option) is _UNSAID]
         if unsaid and is_of_errors(self.fn):
-            what = f"Metric: {_name(self.fn)} is an error by its name, which tells no direction and no unit"
+            what = f"Metric: {_name(self.fn)} is an error by its name, which gives no direction and no unit"
             raise UsageError(what, value=f"no {' and no '.join(unsaid)}", fix=f"write {OF_ERRORS}")
         shares = self.unit in (_UNSAID, "%")
         for option, value in (("better", "higher"), ("unit", "%"), ("scale", 100.0 if shares else 1.0)):
             if getattr(self, option) is _UNSAID:
                 object.__setattr__(self, option, value)
         if self.better not in ("higher", "lower"):
-            raise UsageError("Metric: better tells the direction", value=repr(self.better), allowed="higher, lower")
+            raise UsageError("Metric: better gives the direction", value=repr(self.better), allowed="higher, lower")
         if not isinstance(self.unit, str):
             raise UsageError("Metric: unit must be text", value=repr(self.unit), fix="unit='' for a plain number")
         is_number = isinstance(self.scale, Real) and not isinstance(self.scale, bool)
@@ -146,9 +146,9 @@ def resolve_wrapped(metric: Metric) -> ResolvedMetric:
     inner = innermost(metric.fn)
     if all(hasattr(inner, method) for method in ("update", "compute", "reset")):
         # torchmetrics takes tensors, which texts and dicts cannot become.
-        return _whole_set(metric, torchmetrics_score(inner), reads_objects=False)
+        return _keep_whole_set(metric, torchmetrics_score(inner), reads_objects=False)
     if (getattr(inner, "__module__", "") or "").startswith("sklearn."):
-        whole = _whole_set(metric, scikit_learn_score(metric.fn, inner), reads_objects=True)
+        whole = _keep_whole_set(metric, scikit_learn_score(metric.fn, inner), reads_objects=True)
         return replace(whole, identity=_identity(metric.fn, metric.scale))
     return ResolvedMetric(
         metric.name,
@@ -162,7 +162,7 @@ def resolve_wrapped(metric: Metric) -> ResolvedMetric:
 
 
 def _identity(fn: Callable[..., object], *options: object) -> str:
-    """Return what tells a function of scikit-learn and its options from others; empty where that is not known."""
+    """Return what distinguishes a function of scikit-learn and its options from others; empty if unknown."""
     if isinstance(fn, functools.partial):
         return _identity(fn.func, *options, fn.args, fn.keywords)
     # A function around one of scikit-learn's may have taken its name.
@@ -175,7 +175,7 @@ def _identity(fn: Callable[..., object], *options: object) -> str:
 
 
 def _scores(metric: Metric, outputs: Array, labels: Array) -> Array:
-    """Return the scores of the user's function as float64 (n,), or bool where it returns bool.
+    """Return the scores of the user's function as float64 (n,), or bool if it returns bool.
 
     Whatever the function writes into, its arguments or later its result, are copies.
     """
@@ -191,7 +191,7 @@ def _scores(metric: Metric, outputs: Array, labels: Array) -> Array:
     return scores if scores.dtype.kind == "b" else scores.astype(np.float64)
 
 
-def _whole_set(metric: Metric, score: Score, *, reads_objects: bool) -> ResolvedMetric:
+def _keep_whole_set(metric: Metric, score: Score, *, reads_objects: bool) -> ResolvedMetric:
     """Return a metric that keeps outputs and labels of all samples, because its score is defined on the whole set."""
 
     def aggregate(rows: Array) -> float:
@@ -231,7 +231,7 @@ def scikit_learn_score(fn: Callable[..., Any], inner: Callable[..., object]) -> 
     ranks = module.endswith("_ranking") or name == "hinge_loss"
 
     def score(labels: Array, outputs: Array) -> float:
-        outputs = _alike(labels, outputs)
+        outputs = _match_shape(labels, outputs)
         if labels.ndim == 1 and outputs.ndim == 2:
             if takes_classes:
                 outputs = np.argmax(outputs, axis=1)
@@ -249,7 +249,9 @@ def torchmetrics_score(metric: Any) -> Score:
     def score(labels: Array, outputs: Array) -> float:
         device = getattr(metric, "device", "cpu")
         # Copies, also of one sample: an object may write into tensors.
-        tensors = (torch.from_numpy(np.array(each, order="C")).to(device) for each in (_alike(labels, outputs), labels))
+        tensors = (
+            torch.from_numpy(np.array(each, order="C")).to(device) for each in (_match_shape(labels, outputs), labels)
+        )
         metric.reset()
         metric.update(*tensors)
         value = float(metric.compute())
@@ -259,6 +261,6 @@ def torchmetrics_score(metric: Any) -> Score:
     return score
 
 
-def _alike(labels: Array, outputs: Array) -> Array:
-    """Return outputs in the shape of the labels where both have as many values: (n, 1) becomes (n,)."""
+def _match_shape(labels: Array, outputs: Array) -> Array:
+    """Return outputs in the shape of the labels if both have as many values: (n, 1) becomes (n,)."""
     return outputs.reshape(labels.shape) if outputs.size == labels.size else outputs

@@ -28,7 +28,7 @@ _BLOCK = 1 << 18
 each value takes several times as much then."""
 
 
-def _some(rows: Array) -> Array:
+def _draw_values(rows: Array) -> Array:
     """Return samples (n, ...) as (n, values): all values, of more than `_BLOCK` so many, drawn at the same places."""
     flat = rows.reshape(len(rows), -1)
     if flat.shape[1] <= _BLOCK:
@@ -37,7 +37,7 @@ def _some(rows: Array) -> Array:
 
 
 def _numbers(reference: Array, candidate: Array) -> tuple[Array, Array, Array] | None:
-    """Return both in float64, 0 where either is not finite, and their difference; ``None`` where nothing is finite."""
+    """Return both in float64, 0 where either is not finite, and their difference; ``None`` if nothing is finite."""
     r, c = reference.astype(np.float64), candidate.astype(np.float64)
     finite = np.isfinite(r) & np.isfinite(c)
     if not finite.all():
@@ -89,14 +89,16 @@ class TensorError:
                 self.sample = self.sample if place is None else start + (first + place) // values
             self._add_about_mean(sides if values <= _BLOCK else None, values)
         for row in range(len(reference) if values > _BLOCK else 0):
-            self._add_about_mean(_numbers(*(_some(side[row : row + 1]) for side in (reference, candidate))), values)
+            self._add_about_mean(
+                _numbers(*(_draw_values(side[row : row + 1]) for side in (reference, candidate))), values
+            )
 
     def _add_about_mean(self, sides: tuple[Array, Array, Array] | None, values: int) -> None:
         for sums, side in zip(self._about_mean, sides or (), strict=False):
             sums.add(side.reshape(-1, min(values, _BLOCK)), values)
 
     def _add(self, r: Array, c: Array, noise: Array) -> int | None:
-        """Add values, and return the place of the largest error; ``None`` where an earlier one was as large."""
+        """Add values, and return the place of the largest error; ``None`` if an earlier error was as large."""
         # Sums of products in place of dot products: those start threads, which then compete with the engine's.
         self._signal += float(np.sum(r * r))
         self._candidate += float(np.sum(c * c))
@@ -196,7 +198,7 @@ class ConstantOutput:
         """Add outputs (n, ...) of one shape; of samples with very many values some are looked at."""
         if reference.size == 0:
             return
-        reference, candidate = _some(reference), _some(candidate)
+        reference, candidate = _draw_values(reference), _draw_values(candidate)
         if self._n == 0:
             self._first = np.array(reference[0], reference.dtype), np.array(candidate[0], candidate.dtype)
             size = self._first[0].size
@@ -227,7 +229,7 @@ class ConstantOutput:
         return self._n > 0 and self._same[0] and (self._n > 1 or _only_value(self._first[0]) is not None)
 
     def fault(self, name: str) -> OutputFault | None:
-        """Return the fault of a candidate that is constant where the reference is not, else ``None``."""
+        """Return the fault of a candidate that is constant although the reference is not, else ``None``."""
         if self._n == 0 or not self._same[1]:
             return None
         value = _only_value(self._first[1])
@@ -277,7 +279,7 @@ def check_reference(name: str, reference: Array, start: int) -> None:
         raise ModelError(
             f"the reference gives NaN in output '{name}'",
             value=f"sample {start + int(np.argwhere(np.isnan(reference))[0, 0])}",
-            fix="check the model and the sample in FP32 first; where NaN is meant, export the model without this "
+            fix="check the model and the sample in FP32 first; if NaN is meant, export the model without this "
             "output, or with numbers in place of NaN: torch.nan_to_num(x), or Where(IsNaN(x), 0, x) in ONNX",
         )
 
@@ -344,7 +346,7 @@ def find_unsound(name: str, candidate: Array, sound: Array, start: int) -> Outpu
     if sound.all():
         return None
     row = int(np.argmin(sound))
-    detail = "NaN or Inf where the reference is finite"
+    detail = "NaN or Inf, and the reference is finite"
     if np.isfinite(candidate[row]).all():
-        detail = "finite where the reference is infinite"
+        detail = "finite, and the reference is infinite"
     return OutputFault(name, "not finite", start + row, detail)

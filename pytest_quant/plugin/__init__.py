@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 import pytest_quant.clocks  # noqa: F401 - before a test can put another clock in the place of the real one
-from pytest_quant.errors import QuantError, UsageError, nearest, refused_platform
+from pytest_quant.errors import QuantError, UsageError, check_platform, nearest
 from pytest_quant.marks import NAME, is_marked, marks_of_parameters, own_marks
 from pytest_quant.plugin import hooks
 from pytest_quant.plugin.controller import BeforeSplit, Controller, note_left_out, note_split, shard_of
-from pytest_quant.plugin.settings import OPTIONS, add_options, keeps_benchmarks, on_command_line, settings_of
+from pytest_quant.plugin.settings import OPTIONS, add_options, is_on_command_line, keeps_benchmarks, settings_of
 
 _MARK_ERRORS = pytest.StashKey[list[str]]()
 
@@ -42,12 +42,12 @@ def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> Gen
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse bad options, describe the mark, and register the collection of records in the controlling process."""
-    if refusal := refused_platform():
+    if refusal := check_platform():
         raise pytest.UsageError(str(refusal))
     settings = settings_of(config)
     _refuse_unknown_names(config)
     _refuse_workers(config, settings.workers)
-    if on_command_line(config, "quant_device"):
+    if is_on_command_line(config, "quant_device"):
         from pytest_quant.plugin.devices import choose_early
 
         choose_early(config)
@@ -72,16 +72,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
             config.pluginmanager.register(BenchmarkBridge(config), "quant-benchmark-bridge")
         if settings.against and not config.getoption("quant_leave"):
-            from pytest_quant.plugin.against import Against
+            from pytest_quant.plugin.against import AgainstRun
 
-            config.pluginmanager.register(Against(config, controller), "quant-against")
+            config.pluginmanager.register(AgainstRun(config, controller), "quant-against")
     if shard_of(config):
         config.pluginmanager.register(BeforeSplit(), "quant-before-split")
     leave = getattr(config, "workerinput", {}).get("quant_leave") or config.getoption("quant_leave")
     if leave:
-        from pytest_quant.plugin.against import Leaving
+        from pytest_quant.plugin.against import LeftTests
 
-        config.pluginmanager.register(Leaving(Path(leave)), "quant-leaving")
+        config.pluginmanager.register(LeftTests(Path(leave)), "quant-leaving")
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -92,10 +92,10 @@ def pytest_pycollect_makeitem(
     is_test = collector.funcnamefilter(name) and collector.istestfunction(obj, name) and not isinstance(obj, type)
     if not is_test or not (own_marks(obj) or is_marked(collector) or marks_of_parameters(obj, collector)):
         return (yield)
-    from pytest_quant.plugin.collect import check_collected, requesting_check
+    from pytest_quant.plugin.collect import check_collected, request_check
 
     try:
-        with requesting_check(collector, obj):
+        with request_check(collector, obj):
             collected = yield
         check_collected(collected if isinstance(collected, list) else [collected])
     except pytest.Collector.CollectError as error:
@@ -134,17 +134,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     note_split(config, items)
     marked = [item for item in items if is_marked(item)]
     if marked:
-        from pytest_quant.plugin.collect import backends_of, before_loading
+        from pytest_quant.plugin.collect import backends_of, prepare_runtimes
         from pytest_quant.plugin.devices import choose
 
         choose(config, backends_of(marked))
-        before_loading(marked)
+        prepare_runtimes(marked)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Refuse a marked item that would run without its check."""
     if is_marked(item):
-        from pytest_quant.plugin.check import set_up
+        from pytest_quant.plugin.item_check import set_up
 
         set_up(item)
 
@@ -154,9 +154,9 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Apply the verdict after the body; a body that raises shows its own error."""
     if not is_marked(item):
         return (yield)
-    from pytest_quant.plugin.check import apply_verdict, before_body
+    from pytest_quant.plugin.item_check import apply_verdict, refuse_unchecked_body
 
-    before_body(item)
+    refuse_unchecked_body(item)
     result = yield
     apply_verdict(item)
     return result
@@ -169,7 +169,7 @@ def pytest_runtest_makereport(
     """Attach the record of a check to its report."""
     report = yield
     if is_marked(item) or (call.excinfo is not None and isinstance(call.excinfo.value, QuantError)):
-        from pytest_quant.plugin.check import attach
+        from pytest_quant.plugin.item_check import attach
 
         attach(item, call, report)
     return report
@@ -177,7 +177,7 @@ def pytest_runtest_makereport(
 
 def _refuse_unknown_names(config: pytest.Config) -> None:
     """Check names on the command line; those in the ini file wait for the first marked test, since this loads numpy."""
-    if any(on_command_line(config, name) for name in ("quant_backend", "quant_require", "quant_columns")):
+    if any(is_on_command_line(config, name) for name in ("quant_backend", "quant_require", "quant_columns")):
         from pytest_quant.plugin.collect import refuse_unknown_names
 
         refuse_unknown_names(config)

@@ -1,4 +1,4 @@
-"""``--quant-against REV``: the tests of this run are compared with those of another commit, on this machine and now.
+"""``--quant-against REV``: the tests of this run are compared with the tests of another commit, here and now.
 
 The base is run when the tests have ended, in a worktree and a process of its own; then the engines of both are timed in
 pairs of fresh processes. All of it is before the end of the session, so that Ctrl-C and SIGTERM end it as they end the
@@ -28,23 +28,23 @@ from pytest_quant.measure.pipeline import Measurement
 from pytest_quant.measure.timing_process import TimingJob
 from pytest_quant.plugin.collect import nodeid_of
 from pytest_quant.plugin.console import open_steps
-from pytest_quant.plugin.controller import Controller, takes_all, without_record
-from pytest_quant.plugin.outputs import end_of
-from pytest_quant.plugin.run_end import begin, decoded, print_comparison
-from pytest_quant.plugin.settings import on_command_line, settings_of
+from pytest_quant.plugin.controller import Controller, list_unrecorded, takes_all
+from pytest_quant.plugin.run_end import begin, decode_records, print_comparison
+from pytest_quant.plugin.run_files import end_of
+from pytest_quant.plugin.settings import is_on_command_line, settings_of
 from pytest_quant.printable import clean, clean_lines
-from pytest_quant.report.comparison import fault
-from pytest_quant.sides.compare import PairTimer, Terms, compare_sides
+from pytest_quant.report.comparison_text import fault
 from pytest_quant.sides.run import (
     IMPORTED,
     Invocation,
-    Left,
     Selection,
+    SideResult,
     is_installed,
     launch_file,
     run_side,
     selection_in,
 )
+from pytest_quant.sides.side_comparison import PairTimer, Terms, compare_sides
 from pytest_quant.spec import LatencyPlan, Pages
 
 _PASSED_ON = (
@@ -54,7 +54,7 @@ _PASSED_ON = (
 """Our options that decide what is measured, and how: of the command line, for each commit has its own ini file."""
 
 
-class Against:
+class AgainstRun:
     """Hooks of the controlling process of a run with ``--quant-against``.
 
     Parameters
@@ -86,11 +86,11 @@ class Against:
         self._config.add_cleanup(self._held.close)
         self._head = self._place / "head"
         self._head.mkdir()
-        self._config.pluginmanager.register(Leaving(self._head), "quant-leaving")
+        self._config.pluginmanager.register(LeftTests(self._head), "quant-leaving")
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: SimpleNamespace) -> None:
-        """Tell a worker of xdist where to leave its engines."""
+        """Send a worker of xdist the folder for its engines."""
         node.workerinput["quant_leave"] = str(self._head)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -100,7 +100,7 @@ class Against:
         if session.shouldstop or session.shouldfail:
             why = f"not compared: {session.shouldstop or session.shouldfail}"
             self._fault = end_of(self._config).not_compared = why
-        elif self._controller.in_order():
+        elif self._controller.list_records():
             self._compare()
         return result
 
@@ -125,11 +125,11 @@ class Against:
     def _compare(self) -> None:
         settings = self._settings
         steps = open_steps(self._config)
-        head = self._left_by_head()
+        head = self._run_head()
         whole = takes_all(self._config)
         try:
             with steps.show(f"running the tests of {self._commit[:12]}"):
-                base = self._left_by_base(head, whole=whole)
+                base = self._run_base(head, whole=whole)
             times = PairTimer(
                 steps,
                 DeviceLocks(steps.notify, settings.lock_timeout_s),
@@ -145,19 +145,19 @@ class Against:
         end_of(self._config).against = comparison
         self._fault = fault(comparison)
 
-    def _left_by_head(self) -> Left:
+    def _run_head(self) -> SideResult:
         self._controller.note_untracked()
-        encoded = decoded(self._config, self._controller.in_order())
+        encoded = decode_records(self._config, self._controller.list_records())
         records = {each.record.nodeid: each.record for each in reversed(encoded)}
-        return Left(
+        return SideResult(
             self._head,
-            replace(begin(self._config), **without_record(self._config)),
+            replace(begin(self._config), **list_unrecorded(self._config)),
             tuple(reversed(records.values())),
             sys.executable,
             cwd=self._config.invocation_params.dir,
         )
 
-    def _left_by_base(self, head: Left, *, whole: bool) -> Left:
+    def _run_base(self, head: SideResult, *, whole: bool) -> SideResult:
         tree = check_out(self._checkout, self._commit, self._place / "base-tree")
         python = sys.executable
         rootdir = self._config.rootpath.resolve()
@@ -185,11 +185,11 @@ class Against:
             rootdir=config.rootpath,
             cwd=config.invocation_params.dir,
             paths=paths,
-            options=tuple(self._passed_on()),
+            options=tuple(self._forward_options()),
             cache=self._settings.cache.absolute(),
         )
 
-    def _passed_on(self) -> Iterator[str]:
+    def _forward_options(self) -> Iterator[str]:
         for plugin in self._config.getoption("plugins", None) or ():
             yield from ("-p", plugin)
         for override in self._config.getoption("override_ini", None) or ():
@@ -200,11 +200,11 @@ class Against:
             if place.is_relative_to(self._checkout.resolve()):
                 yield from ("-c", str(self._place / "base-tree" / place.relative_to(self._checkout.resolve())))
         for name in _PASSED_ON:
-            if on_command_line(self._config, name):
+            if is_on_command_line(self._config, name):
                 yield f"--{name.replace('_', '-')}={self._config.getoption(name)}"
 
 
-class Leaving:
+class LeftTests:
     """Hooks of every process of a run that leaves what is compared: see `pytest_quant.sides.run`.
 
     The user's own run leaves the engines that it timed. A run of another commit runs only what is compared with them,
@@ -237,9 +237,9 @@ class Leaving:
             pytest.skip("measured")
 
     def pytest_sessionfinish(self) -> None:
-        """Leave what another commit's run imported from the user's checkout, where it imported anything."""
+        """Leave what another commit's run imported from the user's checkout, if it imported anything."""
         if self._selection is not None:
-            names = _imported_from(Path(self._selection.elsewhere))
+            names = _list_imported(Path(self._selection.elsewhere))
             (self._folder / IMPORTED).write_text(json.dumps(names), "utf-8")
 
     def _leave(self, nodeid: str, measurement: Measurement, pages: Pages) -> None:
@@ -251,7 +251,7 @@ class Leaving:
             file.with_suffix(".why").write_text(error.what, encoding="utf-8")
 
 
-def _imported_from(checkout: Path) -> Sequence[str]:
+def _list_imported(checkout: Path) -> Sequence[str]:
     """Return the modules that came from a folder, but for this package and what is installed there."""
     names = set()
     for name, module in list(sys.modules.items()):

@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 import pytest
 
 from pytest_quant.backends import TARGET, backend_names, get_backend
-from pytest_quant.environment.revision import below_checkout
+from pytest_quant.environment.revision import path_in_checkout
 from pytest_quant.errors import BackendUnavailable, QuantError, UsageError, nearest
 from pytest_quant.marks import NAME, is_marked, marks_of_parameters, own_marks
-from pytest_quant.marks.check import check_backends, check_id, checks_of, closest_first, combine, series_nodeid
+from pytest_quant.marks.expansion import check_backends, check_id, checks_of, combine, series_nodeid, sort_closest_first
 from pytest_quant.marks.keys import MarkKeys
 from pytest_quant.plugin.settings import Settings, settings_of
 from pytest_quant.printable import clean, clean_lines
-from pytest_quant.record import Encoded
+from pytest_quant.record import EncodedRecord
 from pytest_quant.report.columns import pick_columns
 from pytest_quant.spec import Check, EngineSpec
 
@@ -45,7 +45,7 @@ class ItemState:
     keys: MarkKeys
     planned: Check
     check: Check
-    record: Encoded | None = None
+    record: EncodedRecord | None = None
     samples_ns: dict[str, list[int]] | None = None
     failure: str | None = None
     absent: BackendUnavailable | None = None
@@ -74,7 +74,7 @@ def refuse_unknown_names(config: pytest.Config) -> None:
 
 
 @contextmanager
-def requesting_check(collector: pytest.Collector, obj: object) -> Iterator[None]:
+def request_check(collector: pytest.Collector, obj: object) -> Iterator[None]:
     """Make a marked test function use the fixture ``quant``, as by ``usefixtures``, while it is collected.
 
     The fixtures of its model and data are requested too, because pytest only knows the parameters of fixtures that a
@@ -93,7 +93,7 @@ def requesting_check(collector: pytest.Collector, obj: object) -> Iterator[None]
 
 def _fixtures_named(collector: pytest.Collector, function: object, *, is_all_marked: bool) -> Iterator[str]:
     """Yield the fixtures that give model and data to any test of the function."""
-    of_function = [*own_marks(function), *closest_first(collector)[1]]
+    of_function = [*own_marks(function), *sort_closest_first(collector)[1]]
     of_parameters = marks_of_parameters(function, collector)
     for of_parameter in [*of_parameters, *([[]] if is_all_marked else [])]:
         marks = [*of_parameter, *of_function]
@@ -146,48 +146,48 @@ def prepare(item: pytest.Item) -> None:
     if before is not None and before.keys is keys:
         item.stash[STATE] = ItemState(keys, before.planned, before.planned)
         return
-    check = _listed(item, keys) if keys.lists else checks[0]
+    check = _plan_listed(item, keys) if keys.lists else checks[0]
     check_backends(check)
     nodeid = item.nodeid if before is None else before.planned.nodeid
     # Whichever of these plugins comes last.
-    repeated, listed = list(_repeated(item)), [re.escape(check_id(check, keys))] if keys.lists else []
-    series = series_nodeid(_in_checkout(item, nodeid), *repeated, *listed, *repeated)
+    repeated, listed = list(_list_repeats(item)), [re.escape(check_id(check, keys))] if keys.lists else []
+    series = series_nodeid(_checkout_nodeid(item, nodeid), *repeated, *listed, *repeated)
     planned = replace(check, nodeid=nodeid, series_nodeid=series)
     item.stash[STATE] = ItemState(keys, planned, planned)
     if NAME not in item.fixturenames:
         item.fixturenames = [*item.fixturenames, NAME]
 
 
-def _repeated(item: pytest.Function) -> Iterator[str]:
+def _list_repeats(item: pytest.Function) -> Iterator[str]:
     """Yield the id, ``2-3`` or ``1``, of a test that pytest-repeat or pytest-flakefinder made of another."""
     for name, number in item.callspec.params.items() if hasattr(item, "callspec") else ():
         if isinstance(number, int) and name.startswith(("__pytest_repeat_", "__flakefinder_")):
             yield rf"{number + 1}-\d+|{number}"
 
 
-def _in_checkout(item: pytest.Item, nodeid: str) -> str:
+def _checkout_nodeid(item: pytest.Item, nodeid: str) -> str:
     """Return the node id with the path of the file below the top of the checkout; outside of git as it is."""
-    folder = below_checkout(item.path.parent, item.config.rootpath)
+    folder = path_in_checkout(item.path.parent, item.config.rootpath)
     return nodeid if folder is None else (folder / item.path.name).as_posix() + nodeid[nodeid.find("::") :]
 
 
-def _planned(items: Iterable[pytest.Item]) -> Iterator[Check]:
+def _plan_items(items: Iterable[pytest.Item]) -> Iterator[Check]:
     return (item.stash[STATE].check for item in items if STATE in item.stash)
 
 
 def backends_of(items: Iterable[pytest.Item]) -> Iterator[str]:
     """Yield the backends of the checks of `items`."""
-    return (spec.backend for check in _planned(items) for spec in check.engines)
+    return (spec.backend for check in _plan_items(items) for spec in check.engines)
 
 
-def before_loading(items: Iterable[pytest.Item]) -> None:
+def prepare_runtimes(items: Iterable[pytest.Item]) -> None:
     """Let the backends of the items that will run set what their runtimes read of the process, before any is loaded."""
-    for check in _planned(items):
+    for check in _plan_items(items):
         for spec in check.engines:
             get_backend(spec.backend).before_loading(spec)
 
 
-def _listed(item: pytest.Function, keys: MarkKeys) -> Check:
+def _plan_listed(item: pytest.Function, keys: MarkKeys) -> Check:
     callspec = getattr(item, "callspec", None)
     check = None if callspec is None else callspec.params.get(VARIANT_FIXTURE)
     if not isinstance(check, Check):
@@ -201,7 +201,7 @@ def _listed(item: pytest.Function, keys: MarkKeys) -> Check:
 
 def _read_marks(node: pytest.Item) -> tuple[MarkKeys, tuple[Check, ...]]:
     """Return the keys of a node's marks, and their checks, made once for all nodes with the same marks and values."""
-    of_parameter, others = closest_first(node)
+    of_parameter, others = sort_closest_first(node)
     marks = (*of_parameter, *others)
     written = [(id(mark), *((key, id(value)) for key, value in mark.kwargs.items())) for mark in marks]
     cache = node.config.stash.setdefault(_MARKS, {})
@@ -209,14 +209,14 @@ def _read_marks(node: pytest.Item) -> tuple[MarkKeys, tuple[Check, ...]]:
     if key not in cache:
         keys = combine(others, of_parameter)
         settings = settings_of(node.config)
-        checks = tuple(with_settings(check, settings) for check in checks_of(keys, settings.backend))
+        checks = tuple(apply_settings(check, settings) for check in checks_of(keys, settings.backend))
         # The key has ids of marks and values, which stay unique as long as the objects are kept.
         cache[key] = keys, checks, [(mark, *mark.kwargs.values()) for mark in marks]
     keys, checks, _ = cache[key]
     return keys, checks
 
 
-def with_settings(check: Check, settings: Settings) -> Check:
+def apply_settings(check: Check, settings: Settings) -> Check:
     """Return the check with what the options of the run say about it."""
     if not check.engines:
         return replace(check, confidence=settings.confidence)
@@ -243,11 +243,11 @@ def fixture_exists(node: pytest.Item | pytest.Collector, name: str) -> bool:
 
 
 def simulate_check(check: Check, target: str | None) -> Check:
-    """Return a check whose engines are built for `target`, ``SM89`` say, where they take one and cannot run here."""
-    return check if target is None else check.map_engines(lambda spec: _targeted(spec, target))
+    """Return a check whose engines are built for `target`, like ``SM89``, if they take a target and cannot run here."""
+    return check if target is None else check.map_engines(lambda spec: _apply_target(spec, target))
 
 
-def _targeted(spec: EngineSpec, target: str) -> EngineSpec:
+def _apply_target(spec: EngineSpec, target: str) -> EngineSpec:
     backend = get_backend(spec.backend)
     options = dict(spec.options)
     if TARGET in options or TARGET not in backend.offer.options or backend.availability(spec).available:

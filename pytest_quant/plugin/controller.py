@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_quant.environment.revision import below_checkout
+from pytest_quant.environment.revision import path_in_checkout
 from pytest_quant.marks import RECORD_ATTRIBUTE, SERIES_ATTRIBUTE, is_marked
-from pytest_quant.plugin.settings import on_command_line, settings_of
+from pytest_quant.plugin.settings import is_on_command_line, settings_of
 
 if TYPE_CHECKING:
     from types import SimpleNamespace
@@ -69,22 +69,22 @@ def _names_a_part(config: pytest.Config) -> bool:
     return not all(any(map(folder.is_relative_to, named)) for folder in folders)
 
 
-def without_record(config: pytest.Config) -> Any:
+def list_unrecorded(config: pytest.Config) -> Any:
     """Return what this run has skipped, and could not collect so far: the fields of `Run` with the reasons."""
     return config.stash.setdefault(_FOUND, {"skipped": {}, "uncollected": {}})
 
 
 def note_without_record(config: pytest.Config, report: pytest.CollectReport | pytest.TestReport) -> None:
-    """Keep why there is no record of a test, or of the tests of a file, where a report says so."""
+    """Keep why there is no record of a test, or of the tests of a file, if a report says so."""
     if isinstance(report, pytest.CollectReport):
         file, gap, name = report.nodeid.partition("::")
         place = Path(os.path.normpath(config.rootpath / file))
-        below = below_checkout(place, config.rootpath)
+        below = path_in_checkout(place, config.rootpath)
         where = (file if below is None else below.as_posix()) + gap + name
     else:
         where = vars(report).get(SERIES_ATTRIBUTE, "")
     if where or isinstance(report, pytest.CollectReport):
-        without_record(config)["skipped" if report.skipped else "uncollected"][where or "."] = _why(report)
+        list_unrecorded(config)["skipped" if report.skipped else "uncollected"][where or "."] = _why(report)
 
 
 def _why(report: pytest.CollectReport | pytest.TestReport) -> str:
@@ -97,7 +97,7 @@ def _why(report: pytest.CollectReport | pytest.TestReport) -> str:
 
 
 def shard_of(config: pytest.Config) -> str | None:
-    """Return ``3/8`` for the third of eight groups of pytest-split, ``None`` where the suite is not split."""
+    """Return ``3/8`` for the third of eight groups of pytest-split, ``None`` if the suite is not split."""
     splits, group = (config.getoption(name, None) for name in ("splits", "group"))
     return f"{group}/{splits}" if splits and group else None
 
@@ -127,8 +127,8 @@ def note_split(config: pytest.Config, items: Sequence[pytest.Item]) -> None:
     getattr(config, "workeroutput", {})["quant_left_to_others"] = list(nodeids)
 
 
-def left_to_others(config: pytest.Config) -> tuple[str, ...] | None:
-    """Return the node ids of the quant tests that this shard leaves to the others; ``None`` where it is none."""
+def list_left_to_others(config: pytest.Config) -> tuple[str, ...] | None:
+    """Return the node ids of the quant tests that this shard leaves to the others; ``None`` if this run is no shard."""
     return config.stash.get(_LEFT_TO_OTHERS, None)
 
 
@@ -156,8 +156,8 @@ class Controller:
             return
         # Here, because a run without a check needs none of it.
         from pytest_quant.plugin.console import color_labels
-        from pytest_quant.plugin.outputs import end_of
         from pytest_quant.plugin.run_end import journal_check
+        from pytest_quant.plugin.run_files import end_of
 
         if report.skipped and hasattr(report, "wasxfail"):
             record = {**record, "expected": True}
@@ -178,10 +178,10 @@ class Controller:
 
     @pytest.hookimpl(optionalhook=True, tryfirst=True)
     def pytest_handlecrashitem(self, crashitem: str, report: pytest.TestReport) -> None:
-        """Attach the record of a check to the report of its crash; one that had ended is a test that failed later."""
+        """Attach the record of a check to the report of its crash; after the check's end, the test failed later."""
         # Here, because few runs crash.
         from pytest_quant.plugin.crashes import record_of_crash
-        from pytest_quant.plugin.outputs import end_of
+        from pytest_quant.plugin.run_files import end_of
 
         record = record_of_crash(report)
         if crashitem in self._records:
@@ -200,7 +200,7 @@ class Controller:
             self._config.stash[_LEFT_TO_OTHERS] = tuple(output["quant_left_to_others"])
         if traffic := output.get("quant_traffic"):
             # Here, because few runs have a shared cache.
-            from pytest_quant.plugin.outputs import end_of
+            from pytest_quant.plugin.run_files import end_of
 
             end_of(self._config).add_traffic(traffic)
 
@@ -210,7 +210,7 @@ class Controller:
         from pytest_quant.plugin.console import WIDTH
 
         node.workerinput[WIDTH] = self._config.get_terminal_writer().fullwidth
-        if on_command_line(self._config, "quant_device"):
+        if is_on_command_line(self._config, "quant_device"):
             from pytest_quant.plugin.devices import OF_CONTROLLER, chosen_uuid
 
             node.workerinput[OF_CONTROLLER] = chosen_uuid(self._config)
@@ -220,10 +220,12 @@ class Controller:
         """Write the records to the history and the JSON file, once; faults make the run fail."""
         settings = settings_of(self._config)
         has_empty_answer = settings.json_file or settings.html_file or settings.markdown_file or settings.require
-        if not (self._records or has_empty_answer or (settings.compare and any(without_record(self._config).values()))):
+        if not (
+            self._records or has_empty_answer or (settings.compare and any(list_unrecorded(self._config).values()))
+        ):
             return
-        from pytest_quant.plugin.outputs import end_of
         from pytest_quant.plugin.run_end import end_run
+        from pytest_quant.plugin.run_files import end_of
 
         ended_by_tests = session.exitstatus in _ENDED_BY_TESTS
         whole = ended_by_tests and not (session.shouldstop or session.shouldfail)
@@ -231,7 +233,7 @@ class Controller:
         end.failed = session.exitstatus != pytest.ExitCode.OK
         self.note_untracked()
         all_ran = whole and takes_all(self._config)
-        end_run(self._config, self.in_order(), ended_by_tests=ended_by_tests, whole=whole, all_ran=all_ran)
+        end_run(self._config, self.list_records(), ended_by_tests=ended_by_tests, whole=whole, all_ran=all_ran)
         self._has_ended = True
         could_pass = session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
         if could_pass and (end.regression or end.faults):
@@ -246,13 +248,13 @@ class Controller:
             show(self._config, terminalreporter)
 
     def note_untracked(self) -> None:
-        """Count the run as dirty where git does not track the file of one of its tests, or a conftest.py above it.
+        """Count the run as dirty if git does not track the file of any of its tests, or a conftest.py above it.
 
         Other files that git does not track do not count: CI keeps environments and caches in its checkout.
         """
         # Here, because only a run with a check needs them.
         from pytest_quant.environment.revision import has_untracked
-        from pytest_quant.plugin.outputs import end_of
+        from pytest_quant.plugin.run_files import end_of
 
         end = end_of(self._config)
         files = {Path(nodeid.partition("::")[0]) for nodeid in self._records}
@@ -260,6 +262,6 @@ class Controller:
         if end.run is not None and has_untracked(self._config.rootpath, files):
             end.run = replace(end.run, dirty=True, tree=None)
 
-    def in_order(self) -> list[dict[str, Json]]:
+    def list_records(self) -> list[dict[str, Json]]:
         """Return the records so far, in the order of the tests."""
         return [record for _, record in sorted(self._records.values(), key=lambda placed: placed[0])]

@@ -16,7 +16,7 @@ import pytest
 from pytest_quant.environment.machine import memory_kills
 from pytest_quant.errors import QuantError
 from pytest_quant.files import own_folder
-from pytest_quant.record import Json, failed_record
+from pytest_quant.record import Json, build_failed_record
 from pytest_quant.result import Status
 from pytest_quant.spec import Check
 
@@ -37,13 +37,13 @@ def note_begun(config: pytest.Config, worker: dict[str, Any], nodeid: str, check
     """
     # A disk that takes nothing costs a crash its row, and nothing else.
     with suppress(OSError):
-        record = failed_record(check, status=Status.ERROR, message="").json
+        record = build_failed_record(check, status=Status.ERROR, message="").json
         config.add_cleanup(lambda: _file_of(worker).unlink(missing_ok=True))
         _file_of(worker).write_text(json.dumps([nodeid, os.getpid(), memory_kills(), record]), "utf-8")
 
 
 def record_of_crash(report: pytest.TestReport) -> dict[str, Json] | None:
-    """Return the record of the check that a worker was at when it ended; ``None`` where that was no check.
+    """Return the record of the check that a worker was at when it ended; ``None`` if that was no check.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def record_of_crash(report: pytest.TestReport) -> dict[str, Json] | None:
         nodeid, pid, kills, record = json.loads(file.read_text("utf-8"))
         file.unlink()
         if nodeid == report.nodeid:
-            ending, fix = _ending(pid), f"see where, in a process that prints it: pytest {quote(nodeid)} -n 0"
+            ending, fix = _describe_ending(pid), f"see where, in a process that prints it: pytest {quote(nodeid)} -n 0"
             if new := memory_kills() - kills:
                 ending += f", and the system ended {new} of this cgroup for want of memory meanwhile"
                 fix = "run fewer checks at once, -n 1, or give the job more memory"
@@ -64,8 +64,8 @@ def record_of_crash(report: pytest.TestReport) -> dict[str, Json] | None:
     return None
 
 
-def _ending(pid: int) -> str:
-    """Return how a child ended, `` with SIGSEGV`` or `` with exit code 11``; empty where the system does not tell."""
+def _describe_ending(pid: int) -> str:
+    """Return how a child ended, `` with SIGSEGV`` or `` with exit code 11``; empty if the system does not report it."""
     # Not on every system, and not of a worker on another machine.
     with suppress(AttributeError, OSError):
         # One that closed its pipes is the system's for a moment before its end is known: a second at most.

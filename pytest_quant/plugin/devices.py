@@ -1,4 +1,4 @@
-"""Which GPU the checks of this process run on: the one of ``--quant-device``, or a worker's share."""
+"""Which GPU the checks of this process run on: the GPU of ``--quant-device``, or a worker's share."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def choose_early(config: pytest.Config) -> None:
 
 
 def choose(config: pytest.Config, backends: Iterable[str]) -> None:
-    """Give this process its GPU before engines of `backends` are opened: that of the ini file, or a worker's share.
+    """Give this process its GPU before engines of `backends` are opened: the GPU of the ini file, or a worker's share.
 
     Without the option, backends on the CPU alone leave the process as it is. An error waits for `refuse_without_gpu`. A
     machine without any GPU has nothing to choose from: there the checks are simulated, or say that none is here.
@@ -70,7 +70,7 @@ def choose_for_engine(config: pytest.Config, backend: str) -> None:
 
 
 def chosen_uuid(config: pytest.Config) -> str | None:
-    """Return the UUID of the GPU that this process has been given; ``None`` where it keeps all."""
+    """Return the UUID of the GPU that this process has been given; ``None`` if it keeps all."""
     chosen = config.stash.get(_CHOSEN, None)
     return chosen.uuid if isinstance(chosen, Gpu) else None
 

@@ -60,7 +60,7 @@ def quant(request: pytest.FixtureRequest, _quant_variant: object | None) -> Iter
 
     ``None`` only when a required backend is not here: the test then fails before its body.
     """
-    from pytest_quant.plugin.check import check_test
+    from pytest_quant.plugin.item_check import check_test
 
     measurement = check_test(request)
     yield measurement
@@ -71,7 +71,7 @@ def quant(request: pytest.FixtureRequest, _quant_variant: object | None) -> Iter
 @pytest.fixture
 def quant_engine(request: pytest.FixtureRequest, quant: Measured | None) -> Engine:
     """Give the open candidate."""
-    from pytest_quant.plugin.check import measurement_or_error
+    from pytest_quant.plugin.item_check import measurement_or_error
 
     return measurement_or_error(request.node, quant).engine
 
@@ -79,7 +79,7 @@ def quant_engine(request: pytest.FixtureRequest, quant: Measured | None) -> Engi
 @pytest.fixture
 def quant_reference(request: pytest.FixtureRequest, quant: Measured | None) -> Engine:
     """Give the open reference."""
-    from pytest_quant.plugin.check import measurement_or_error
+    from pytest_quant.plugin.item_check import measurement_or_error
 
     return measurement_or_error(request.node, quant).reference
 
@@ -115,10 +115,10 @@ def _build_engine(
     BackendUnavailable : the runtime or its device is not available here.
     """
     from pytest_quant.backends import get_backend
-    from pytest_quant.marks.check import checks_of, fill_in
+    from pytest_quant.marks.expansion import checks_of, fill_in
     from pytest_quant.marks.keys import read
-    from pytest_quant.plugin.check import session_of
     from pytest_quant.plugin.devices import choose_for_engine
+    from pytest_quant.plugin.item_check import session_of
     from pytest_quant.plugin.mark_sources import find_data, find_models
     from pytest_quant.plugin.settings import settings_of
 

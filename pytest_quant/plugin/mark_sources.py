@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_quant.backends.runtime import failed
+from pytest_quant.backends.runtime import wrap_error
 from pytest_quant.errors import QuantError, UsageError
 from pytest_quant.marks.keys import MarkKeys, ModelSource
 from pytest_quant.plugin.collect import fixture_exists
@@ -15,7 +15,7 @@ from pytest_quant.spec import Dataset, Model, Scores
 
 
 def find_models(request: pytest.FixtureRequest, keys: MarkKeys) -> tuple[Model, Model | None]:
-    """Return the float model that a mark names, by default that of the fixture ``quant_model``, and the quantized one.
+    """Return the float model that a mark names, by default of the fixture ``quant_model``, and the quantized model.
 
     Raises
     ------
@@ -45,7 +45,7 @@ def _find_model(request: pytest.FixtureRequest, source: ModelSource, key: str) -
         model = _model_of(request, _value_of(request, source), source)
         # The name of a file called model.onnx says nothing; that of the fixture identifies the model.
         return replace(model, name=source) if model.name == "model" else model
-    if isinstance(source, str) and not Path(source).suffix and not _existing(request, Path(source)):
+    if isinstance(source, str) and not Path(source).suffix and not _find_existing(request, Path(source)):
         raise UsageError(
             f"{key}='{source}' is neither a fixture nor a file",
             value="looked for a fixture of that name, and in " + ", ".join(str(folder) for folder in _folders(request)),
@@ -71,7 +71,7 @@ def _model_of(request: pytest.FixtureRequest, value: object, name: str) -> Model
         return value
     if isinstance(value, (str, Path)):
         path = Path(value).expanduser()
-        return Model.from_onnx(_existing(request, path) or _folders(request)[0] / path)
+        return Model.from_onnx(_find_existing(request, path) or _folders(request)[0] / path)
     if isinstance(value, tuple) and len(value) == 2 and callable(value[0]):
         return Model.from_torch(*value)
     fix = "return the path of an ONNX file, or pytest_quant.Model.from_torch(module, example_inputs)"
@@ -86,14 +86,14 @@ def _value_of(request: pytest.FixtureRequest, fixture: str) -> object:
         raise
     except Exception as error:
         fix = "the end of that file names the line"
-        raise failed(f"the fixture '{fixture}' raised", error, fix=fix, kind=UsageError) from error
+        raise wrap_error(f"the fixture '{fixture}' raised", error, fix=fix, kind=UsageError) from error
 
 
 def find_data(request: pytest.FixtureRequest, source: str | Dataset) -> Dataset:
     """Return a dataset, or the value of the fixture called `source` as one."""
     if isinstance(source, Dataset):
         return source
-    return Dataset.of(_value_named(request, "data", source, "Dataset.from_arrays(inputs, labels)"), source)
+    return Dataset.from_fixture(_value_named(request, "data", source, "Dataset.from_arrays(inputs, labels)"), source)
 
 
 def find_scores(request: pytest.FixtureRequest, source: str | Scores) -> Scores:
@@ -113,7 +113,7 @@ def find_scores(request: pytest.FixtureRequest, source: str | Scores) -> Scores:
 
 
 def _value_named(request: pytest.FixtureRequest, key: str, fixture: str, example: str) -> object:
-    """Return the value of the fixture that a key names. Raises `UsageError` where there is none, with an `example`."""
+    """Return the value of the fixture that a key names. Raises `UsageError` with an `example` if it is missing."""
     if not fixture_exists(request.node, fixture):
         fix = f"write a fixture '{fixture}' that returns pytest_quant.{example}"
         raise UsageError(f"{key}='{fixture}' is no fixture", fix=fix)
@@ -131,7 +131,7 @@ def _there(request: pytest.FixtureRequest, run: object) -> object:
     raise UsageError("there is no such file or folder of scores", value=f"{run}, looked for in {where}")
 
 
-def _existing(request: pytest.FixtureRequest, path: Path) -> Path | None:
+def _find_existing(request: pytest.FixtureRequest, path: Path) -> Path | None:
     return next((folder / path for folder in _folders(request) if (folder / path).is_file()), None)
 
 

@@ -44,7 +44,7 @@ class OptionKind:
         return value
 
 
-def _matching(metavar: str, pattern: str, words: str) -> OptionKind:
+def _pattern_kind(metavar: str, pattern: str, words: str) -> OptionKind:
     return OptionKind(metavar, lambda text: text if re.fullmatch(pattern, text) else None, words)
 
 
@@ -62,10 +62,10 @@ def _launches(text: str) -> int | str | None:
     return int(text) if text.isdecimal() and 1 <= int(text) <= _MOST_LAUNCHES else None
 
 
-NAME = _matching("NAME", r".+", "a name, for example ort")
+NAME = _pattern_kind("NAME", r".+", "a name, for example ort")
 NAMES = OptionKind("NAME[,NAME]", _names_in, "a list of names with commas between them; write ort,trt")
-REVISION = _matching("REV", r".+", "a revision of git, for example main")
-COMMAND = _matching("PYTHON_OR_COMMAND", r".+", "an interpreter or a command")
+REVISION = _pattern_kind("REV", r".+", "a revision of git, for example main")
+COMMAND = _pattern_kind("PYTHON_OR_COMMAND", r".+", "an interpreter or a command")
 LEVEL = _number("LEVEL", lambda level: 0.0 < level < 1.0, "a level strictly between 0 and 1; write 0.95")
 SECONDS = _number("SECONDS", lambda seconds: 0.0 < seconds < math.inf, "a time above 0 in seconds; write 30")
 SECONDS_OR_NONE = _number(
@@ -77,24 +77,24 @@ PERCENT = OptionKind(
     "a percentage above 0; write 5",
 )
 LAUNCHES = OptionKind("N|auto", _launches, f"a number of launches; write auto, or 1 to {_MOST_LAUNCHES}")
-SIZE_OF_PAGES = _matching("SIZE", "huge|small", "a size of pages; write small or huge")
-TARGET = _matching("SMxx", r"SM\d{2,3}", "a compute capability; write SM89")
-DEVICE = _matching(
+SIZE_OF_PAGES = _pattern_kind("SIZE", "huge|small", "a size of pages; write small or huge")
+TARGET = _pattern_kind("SMxx", r"SM\d{2,3}", "a compute capability; write SM89")
+DEVICE = _pattern_kind(
     "DEVICE",
     r"cuda:\d{1,3}|(GPU|MIG)-[0-9a-f][0-9a-f-]*",
     "a GPU; write cuda:1, or a UUID, GPU-8932f937 or MIG-c7384736",
 )
-WORKERS = _matching(
+WORKERS = _pattern_kind(
     "local:N|tls://HOST:PORT|tcp://HOST:PORT",
     r"local:[1-9]\d{0,2}|(tcp|tls)://([\w.-]+|\[[\da-fA-F:]+\]):[1-9]\d{0,4}",
     "workers of Dask; write local:2, or the address of a scheduler, tls://10.0.0.5:8786",
 )
 FILE = OptionKind("FILE", lambda text: text if text and not os.path.isdir(text) else None, "the name of a file")  # noqa: PTH112 - `Path` raises for long names
-DIRECTORY = _matching("DIR", r".+", "a folder")
-LOCATION = _matching("FILE_OR_URL", r".+", "a file or a database URL")
+DIRECTORY = _pattern_kind("DIR", r".+", "a folder")
+LOCATION = _pattern_kind("FILE_OR_URL", r".+", "a file or a database URL")
 
 
-def _shared_cache(text: str) -> str:
+def _read_bucket(text: str) -> str:
     """Return the address of a bucket; what is refused may hold a secret, which is not printed."""
     from importlib.util import find_spec
 
@@ -115,4 +115,4 @@ def _shared_cache(text: str) -> str:
     return text
 
 
-BUCKET = OptionKind("URL", _shared_cache, "a URL")
+BUCKET = OptionKind("URL", _read_bucket, "a URL")

@@ -31,7 +31,7 @@ class Profiling:
     def pytest_collection_modifyitems(
         self, session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
     ) -> None:
-        """Keep the one marked test; run nothing where there is none, or several, or a file could not be collected."""
+        """Keep the only marked test; run nothing if there is none, or several, or if a file could not be collected."""
         marked = [item for item in items if is_marked(item)]
         if session.testsfailed:
             marked = []
@@ -45,8 +45,8 @@ class Profiling:
         """Profile in the place of the body. Raises pytest's `Skipped`, so that neither body nor verdict comes."""
         import msgspec
 
-        from pytest_quant.measure.sessions import profile_layers
-        from pytest_quant.plugin.check import measurement_or_error
+        from pytest_quant.measure.engine_trio import profile_layers
+        from pytest_quant.plugin.item_check import measurement_or_error
 
         given: Any = item.funcargs["quant"]
         measurement = measurement_or_error(item, given)

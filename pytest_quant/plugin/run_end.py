@@ -20,11 +20,11 @@ from pytest_quant.errors import HistoryError, QuantError, UsageError, nearest
 from pytest_quant.history import INSTALL, missing_libraries, open_store
 from pytest_quant.history.unfinished_runs import UnfinishedRun, recover
 from pytest_quant.marks import ENCODED
-from pytest_quant.plugin.controller import left_to_others, shard_of, without_record
-from pytest_quant.plugin.outputs import RunEnd, end_of, write_markdown, write_output, write_page
+from pytest_quant.plugin.controller import list_left_to_others, list_unrecorded, shard_of
+from pytest_quant.plugin.run_files import RunEnd, end_of, write_markdown, write_output, write_page
 from pytest_quant.plugin.settings import HISTORY_VARIABLE, settings_of
 from pytest_quant.printable import HIDDEN, clean, clean_lines, guard_lines, redact_address
-from pytest_quant.record import Encoded, Json, Record, Run, from_json, run_to_json, start_run
+from pytest_quant.record import EncodedRecord, Json, Record, Run, from_json, run_to_json, start_run
 from pytest_quant.report.summary import summary, table
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def begin(config: pytest.Config) -> Run:
 
 
 def journal_check(config: pytest.Config, record: dict[str, Json]) -> None:
-    """Put the JSON of a finished check on the disk; where that fails, the run goes on and says so at its end.
+    """Put the JSON of a finished check on the disk; if that fails, the run goes on and says so at its end.
 
     With the first one, what dead runs left is added to the history.
     """
@@ -82,12 +82,12 @@ def end_run(
     settings, end = settings_of(config), end_of(config)
     # Runs of other commits, for --quant-against, are no runs of the user's.
     is_own = not config.getoption("quant_leave")
-    encoded = decoded(config, collected)
+    encoded = decode_records(config, collected)
     end.records = tuple(each.record for each in encoded)
-    lacking = without_record(config)
+    lacking = list_unrecorded(config)
     compares = settings.compare and (encoded or any(lacking.values()))
     if encoded or compares or settings.json_file is not None or settings.html_file is not None:
-        run = end.run = replace(begin(config), deselected=left_to_others(config) if whole else None, **lacking)
+        run = end.run = replace(begin(config), deselected=list_left_to_others(config) if whole else None, **lacking)
         if settings.json_file is not None:
             text = json.dumps(run_to_json(run, encoded), indent=1, allow_nan=False)
             end.faults += write_output("--quant-json", settings.json_file, f"{text}\n".encode())
@@ -131,7 +131,7 @@ def send_records(config: pytest.Config, run: Run, records: Sequence[Record]) -> 
         try:
             called(record=record, run=run, config=config)
         except _RAISED as error:
-            failed.setdefault(_described(error, config.rootpath), []).append(record.nodeid)
+            failed.setdefault(_describe_error(error, config.rootpath), []).append(record.nodeid)
     return [
         f"pytest_quant_record failed for {tests[0]}{f' and {len(tests) - 1} more' if tests[1:] else ''}: {why}; the "
         "records are kept"
@@ -139,7 +139,7 @@ def send_records(config: pytest.Config, run: Run, records: Sequence[Record]) -> 
     ]
 
 
-def _described(error: BaseException, root: Path) -> str:
+def _describe_error(error: BaseException, root: Path) -> str:
     """Return what was raised, and where in the code that implements the hook."""
     callers = (Path(__file__).parent, Path(pluggy.__file__).parent)
     for frame in traceback.extract_tb(error.__traceback__):
@@ -148,16 +148,16 @@ def _described(error: BaseException, root: Path) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def decoded(config: pytest.Config, collected: Sequence[dict[str, Json]]) -> tuple[Encoded, ...]:
+def decode_records(config: pytest.Config, collected: Sequence[dict[str, Json]]) -> tuple[EncodedRecord, ...]:
     """Return encoded records; those that this process made are not decoded again."""
     of_this_process = config.stash.get(ENCODED, {})
-    return tuple(of_this_process.get(id(data)) or Encoded(from_json(data), data) for data in collected)
+    return tuple(of_this_process.get(id(data)) or EncodedRecord(from_json(data), data) for data in collected)
 
 
 def _compare(config: pytest.Config, end: RunEnd, run: Run, *, all_ran: bool) -> None:
     # Here, because only runs that compare should import the comparison.
     from pytest_quant.history.commits import compare_run
-    from pytest_quant.report.comparison import fault
+    from pytest_quant.report.comparison_text import fault
 
     settings, root = settings_of(config), config.rootpath
     try:
@@ -172,8 +172,8 @@ def _compare(config: pytest.Config, end: RunEnd, run: Run, *, all_ran: bool) -> 
     end.regression = f"--quant-compare: {why}" if why else ""
 
 
-def _append(place: str, journal: UnfinishedRun | None, run: Run, records: Sequence[Encoded]) -> list[str]:
-    """Add the records to the history; return warnings where that fails, when the file of the run keeps them."""
+def _append(place: str, journal: UnfinishedRun | None, run: Run, records: Sequence[EncodedRecord]) -> list[str]:
+    """Add the records to the history; if that fails, return warnings, and the file of the run keeps the records."""
     missing = missing_libraries()
     if missing:
         return [f"no history is written: {missing}; to keep one: {INSTALL}; to do without: --quant-no-history"]
@@ -247,7 +247,7 @@ def print_comparison(
 ) -> None:
     """Print a comparison: the line that names its base, its verdict, and the given rows or those that changed."""
     # Here, because only runs that compare should import it.
-    from pytest_quant.report.comparison import comparison_text
+    from pytest_quant.report.comparison_text import comparison_text
 
     terminal = config.get_terminal_writer()
     width, color = terminal.fullwidth, terminal.hasmarkup

@@ -120,7 +120,8 @@ class Settings:
     )
     against_env: str | None = _option(
         kinds.COMMAND,
-        "environment of --quant-against's base, where it is not that of this run: an interpreter, or a command that "
+        "environment of --quant-against's base, if it is not the environment of this run: an interpreter, or a "
+        "command that "
         "prints one on its last line, with the base's folder for {worktree} in it",
     )
     against_limit_pct: float = _option(
@@ -211,7 +212,7 @@ class Settings:
     )
     require: tuple[str, ...] = _option(
         kinds.NAMES,
-        "backends that must be here: a check on one of them fails where it would be skipped, an unknown name is an "
+        "backends that must be here: a check on one of them fails if it would be skipped, an unknown name is an "
         "error, and so is one that no test used in a run of the whole suite",
         (),
     )
@@ -271,7 +272,7 @@ def add_options(parser: pytest.Parser) -> None:
             parser.addini(option.name, f"as {option.flag}", type="string", default="")
 
 
-def on_command_line(config: pytest.Config, name: str) -> bool:
+def is_on_command_line(config: pytest.Config, name: str) -> bool:
     """Whether the option is given on the command line, not only in the ini file."""
     return config.getoption(name) is not None
 
@@ -283,7 +284,7 @@ def read_settings(config: pytest.Config) -> Settings:
     values["latency_off"] = _latency_off(config, is_off=values["latency_off"])
     off = values["latency_off"]
     if off and values["accuracy_off"]:
-        raise pytest.UsageError(f"--quant-only-latency leaves nothing to measure: {off}; leave one of them out")
+        raise pytest.UsageError(f"--quant-only-latency leaves nothing to measure: {off}; leave either option out")
     values["accuracy_off"] = "--quant-only-latency is set" if values["accuracy_off"] else ""
     values["history"] = None if values["no_history"] else _history(config, values["history"])
     return Settings(**values)
@@ -291,13 +292,13 @@ def read_settings(config: pytest.Config) -> Settings:
 
 def _start(config: pytest.Config, name: str) -> Path:
     """Return the folder that a relative path in this option starts at."""
-    return config.invocation_params.dir if on_command_line(config, name) else config.rootpath
+    return config.invocation_params.dir if is_on_command_line(config, name) else config.rootpath
 
 
 def _history(config: pytest.Config, place: str) -> str:
     """Return the place that the command line names, else the environment variable, else the ini file."""
     start = _start(config, "quant_history")
-    if (variable := os.environ.get(HISTORY_VARIABLE)) and not on_command_line(config, "quant_history"):
+    if (variable := os.environ.get(HISTORY_VARIABLE)) and not is_on_command_line(config, "quant_history"):
         place, start = variable, config.invocation_params.dir
     file = place if "://" in place else str(start / Path(place).expanduser())
     if os.path.isdir(file):  # noqa: PTH112 - see `FILE`
@@ -319,7 +320,7 @@ _BENCHMARK_FILES = ("save", "autosave", "json", "compare", "histogram")
 
 
 def keeps_benchmarks(config: pytest.Config) -> bool:
-    """Whether an option asks pytest-benchmark to save, compare or draw; where it is not loaded, there is none."""
+    """Whether an option asks pytest-benchmark to save, compare or draw; false if it is not loaded."""
     return any(config.getoption(f"benchmark_{name}", None) for name in _BENCHMARK_FILES)
 
 

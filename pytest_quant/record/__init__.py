@@ -11,14 +11,14 @@ schema  what changed
 ======  ==========================================================================================
 """
 
-from pytest_quant.record.build import build_record as build_record
-from pytest_quant.record.build import failed_record as failed_record
+from pytest_quant.record.new_record import build_failed_record as build_failed_record
+from pytest_quant.record.new_record import build_record as build_record
 from pytest_quant.record.record import SCHEMA as SCHEMA
-from pytest_quant.record.record import Encoded as Encoded
+from pytest_quant.record.record import EncodedRecord as EncodedRecord
 from pytest_quant.record.record import Json as Json
 from pytest_quant.record.record import Record as Record
 from pytest_quant.record.record import Run as Run
-from pytest_quant.record.record import encoded as encoded
+from pytest_quant.record.record import encode_record as encode_record
 from pytest_quant.record.record import from_json as from_json
 from pytest_quant.record.record import run_from_json as run_from_json
 from pytest_quant.record.record import run_of as run_of

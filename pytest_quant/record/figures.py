@@ -85,11 +85,11 @@ PLACES: Mapping[str, str] = {figure.name: figure.place for figure in FIGURES}
 
 
 def figures(record: Record, names: Iterable[str] = PLACES) -> dict[str, str | float | int | None]:
-    """Return the figures of a check by name, all or those with these `names`; ``None`` where one was not measured."""
-    return {name: _at(record, PLACES[name]) for name in names}
+    """Return the figures of a check by name, all or those with these `names`; ``None`` for those not measured."""
+    return {name: _read_place(record, PLACES[name]) for name in names}
 
 
-def _at(record: Record, place: str) -> str | float | int | None:
+def _read_place(record: Record, place: str) -> str | float | int | None:
     value: object = record
     for name in place.split("."):
         if value is not None:

@@ -183,16 +183,16 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Encoded:
+class EncodedRecord:
     """A record and its JSON, which are equal: neither has to be made of the other again."""
 
     record: Record
     json: dict[str, Json]
 
 
-def encoded(record: Record | Encoded) -> Encoded:
-    """Return `record` with its JSON, which is made where there is none yet. Raises what `to_json` raises."""
-    return record if isinstance(record, Encoded) else Encoded(record, to_json(record))
+def encode_record(record: Record | EncodedRecord) -> EncodedRecord:
+    """Return `record` with its JSON, which is made if it is missing. Raises what `to_json` raises."""
+    return record if isinstance(record, EncodedRecord) else EncodedRecord(record, to_json(record))
 
 
 def to_json(record: Record) -> dict[str, Json]:
@@ -217,13 +217,13 @@ def from_json(data: object) -> Record:
     HistoryError : a field is missing or has the wrong type; the message names it.
     """
     if isinstance(data, dict):
-        listed = {name: _listed(data[name], *of_rows) for name, of_rows in BY_NAME.items() if name in data}
+        listed = {name: _list_rows(data[name], *of_rows) for name, of_rows in BY_NAME.items() if name in data}
         data = {**data, **listed}
     return decode(Record, data, "check")
 
 
-def _listed(section: object, listing: str, key: str) -> object:
-    """Return a section with its rows, which are an object by the names of the rows, as a list of them."""
+def _list_rows(section: object, listing: str, key: str) -> object:
+    """Return a section whose rows, an object by their names, are a list."""
     rows = section.get(listing) if isinstance(section, dict) else None
     if not isinstance(section, dict) or not isinstance(rows, dict):
         return section
@@ -251,7 +251,7 @@ def plain(value: object, where: str) -> Json:
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
     if is_dataclass(value) and not isinstance(value, type):
-        return {name: plain(getattr(value, name), f"{where}.{name}") for name in _written(type(value))}
+        return {name: plain(getattr(value, name), f"{where}.{name}") for name in _written_fields(type(value))}
     if isinstance(value, Mapping):
         return {str(plain(str(key), where)): plain(item, f"{where}.{key}") for key, item in value.items()}
     if isinstance(value, (tuple, list)):
@@ -265,7 +265,7 @@ def plain(value: object, where: str) -> Json:
 
 
 @cache
-def _written(kind: type) -> list[str]:
+def _written_fields(kind: type) -> list[str]:
     """Return the fields of a dataclass that are written: all but those whose metadata says otherwise."""
     return [field.name for field in fields(kind) if field.metadata.get("kept", True)]
 
@@ -342,9 +342,9 @@ def start_run(root: Path, shard: str | None = None) -> Run:
     )
 
 
-def run_to_json(run: Run, records: Sequence[Record | Encoded]) -> dict[str, Json]:
+def run_to_json(run: Run, records: Sequence[Record | EncodedRecord]) -> dict[str, Json]:
     """Return the document of a run, as ``--quant-json`` writes it; ``record_schema.json`` describes it."""
-    return {"schema": SCHEMA, "run": plain(run, "run"), "checks": [encoded(record).json for record in records]}
+    return {"schema": SCHEMA, "run": plain(run, "run"), "checks": [encode_record(record).json for record in records]}
 
 
 def run_from_json(document: object) -> tuple[Run, tuple[Record, ...]]:

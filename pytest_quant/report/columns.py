@@ -13,7 +13,7 @@ from pytest_quant.errors import UsageError, nearest
 from pytest_quant.printable import clean
 from pytest_quant.record import Record
 from pytest_quant.record.figures import DROP, FIGURES
-from pytest_quant.report.text import NOT_MEASURED, decimals, fixed, shorten, shown_unit
+from pytest_quant.report.text import NOT_MEASURED, decimals, format_fixed, shorten, shown_unit
 from pytest_quant.result import Interval, Status
 
 _MAX_NAME = 32
@@ -122,7 +122,7 @@ class Column:
         longest = max((len(cell.remark) for cell in measured if cell.figures and is_right), default=0)
         texts = []
         for figures, unit, label, remark in cells:
-            numbers = [fixed(value, digits[label, unit]) for value in figures]
+            numbers = [format_fixed(value, digits[label, unit]) for value in figures]
             text = self.form.format(*numbers) if len(numbers) == self.form.count("{}") else " ".join(numbers)
             parts = [text] if len(kinds) == 1 else [label, text, unit if numbers else ""]
             # Blanks in place of a remark keep the digits below each other.
@@ -148,12 +148,12 @@ def _text(name: str) -> Callable[[CheckRow], str]:
 
 
 def _known(*values: float | Interval | None) -> tuple[float, ...]:
-    """Return the figures that were measured; an interval is two of them."""
+    """Return the figures that were measured; an interval is two figures."""
     ends = (value if isinstance(value, tuple) else (value,) for value in values)
     return tuple(end for of_value in ends for end in of_value if end is not None)
 
 
-def _of(section: str, *names: str, unit: str = "") -> Callable[[CheckRow], Cell]:
+def _read_section(section: str, *names: str, unit: str = "") -> Callable[[CheckRow], Cell]:
     """Return what reads figures of a section of a record, in `unit`, see `Figure`."""
 
     def read(row: CheckRow) -> Cell:
@@ -170,7 +170,7 @@ def _own(section: str) -> Iterator[Column]:
         of, _, name = each.place.partition(".")
         column, _, head = each.column.partition(":")
         if column and of == section:
-            yield Column(column, head or column, _of(section, name, unit=each.unit))
+            yield Column(column, head or column, _read_section(section, name, unit=each.unit))
 
 
 def _token(name: str) -> Callable[[CheckRow], Cell]:
@@ -184,7 +184,7 @@ def _token(name: str) -> Callable[[CheckRow], Cell]:
 
 
 def _score(row: CheckRow) -> Cell:
-    """Return the scores of both engines; the SQNR where there is no metric, which tells as much as can be told."""
+    """Return the scores of both engines; without a metric, the SQNR, which is the best figure there is."""
     accuracy = row.record.accuracy
     if accuracy is None:
         return Cell()
@@ -225,18 +225,18 @@ COLUMNS: tuple[Column, ...] = (
     Column("metric", "metric", _score, "{} -> {}"),
     Column("n", "n", lambda row: row.record.accuracy.n if row.record.accuracy else Cell()),
     *_own("accuracy"),
-    Column("drop_ci", "drop interval", _of("accuracy", "drop_ci", unit=DROP), "[{}, {}]"),
+    Column("drop_ci", "drop interval", _read_section("accuracy", "drop_ci", unit=DROP), "[{}, {}]"),
     Column("sqnr", "SQNR", _sqnr),
-    Column("cosine", "cosine", _of("accuracy", "cosine"), full=1.0),
-    Column("p50", "p50", _of("latency", "reference_p50_ms", "candidate_p50_ms", unit="ms"), "{} -> {}"),
+    Column("cosine", "cosine", _read_section("accuracy", "cosine"), full=1.0),
+    Column("p50", "p50", _read_section("latency", "reference_p50_ms", "candidate_p50_ms", unit="ms"), "{} -> {}"),
     *_own("latency"),
     Column("ttft", "first token", _token("ttft"), "{} -> {}"),
     Column("tpot", "per token", _token("tpot"), "{} -> {}"),
     Column("speedup", "speedup", _speedup),
-    Column("speedup_ci", "speedup interval", _of("latency", "speedup_ci", unit="x"), "[{}, {}]"),
-    Column("coverage", "coverage", _of("coverage", "pct", "high_pct", unit="%"), "{} to {}"),
+    Column("speedup_ci", "speedup interval", _read_section("latency", "speedup_ci", unit="x"), "[{}, {}]"),
+    Column("coverage", "coverage", _read_section("coverage", "pct", "high_pct", unit="%"), "{} to {}"),
     *_own("resources"),
-    Column("memory", "memory", _of("resources", "peak_memory_mb", unit="MB")),
+    Column("memory", "memory", _read_section("resources", "peak_memory_mb", unit="MB")),
     Column("cache", "engine/reference", _cache),
     Column("status", "status", lambda row: row.status),
 )
@@ -259,7 +259,7 @@ STAY_LONGEST = (
 
 
 def pick_columns(names: Sequence[str]) -> tuple[Column, ...]:
-    """Return the columns called `names`, in that order. Raises `UsageError` for one that does not exist."""
+    """Return the columns called `names`, in that order. Raises `UsageError` for an unknown name."""
     by_name = {column.name: column for column in COLUMNS}
     for name in names:
         if name not in by_name:

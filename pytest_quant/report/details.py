@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from pytest_quant.record import Record
 from pytest_quant.record.figures import FIGURES, SCORE
-from pytest_quant.report.text import NOT_MEASURED, drop_unit, figure, in_unit, points, shown_unit
+from pytest_quant.report.text import NOT_MEASURED, drop_unit, figure, format_in_unit, points, shown_unit
 from pytest_quant.result import AccuracyResult, Coverage, Interval, OutputError, Resources
 
 Pairs: TypeAlias = tuple[tuple[str, str], ...]
@@ -63,7 +63,9 @@ class DetailSection:
 def details(record: Record) -> tuple[DetailSection, ...]:
     """Return what was measured, by kind; sections without anything are left out."""
     sections = (
-        _left_out("Accuracy", record.accuracy_off) if record.accuracy is None else _accuracy(record, record.accuracy),
+        _omitted_section("Accuracy", record.accuracy_off)
+        if record.accuracy is None
+        else _accuracy(record, record.accuracy),
         _latency(record),
         DetailSection("Coverage") if record.coverage is None else _coverage(record, record.coverage),
         DetailSection(_SIZES) if record.resources is None else _resources(record, record.resources),
@@ -71,13 +73,13 @@ def details(record: Record) -> tuple[DetailSection, ...]:
     return tuple(section for section in sections if section.facts or section.lines or section.tables)
 
 
-def said(*pairs: tuple[str, str]) -> Pairs:
+def drop_empty(*pairs: tuple[str, str]) -> Pairs:
     """Return the pairs whose text says something."""
     return tuple(pair for pair in pairs if pair[1] not in ("", NOT_MEASURED))
 
 
-def measured(value: float | None, unit: str, span: Interval | None = None, form: Form = figure) -> str:
-    """Return a figure with its interval and its unit; empty where it was not measured.
+def format_measured(value: float | None, unit: str, span: Interval | None = None, form: Form = figure) -> str:
+    """Return a figure with its interval and its unit; empty if it was not measured.
 
     Parameters
     ----------
@@ -87,21 +89,21 @@ def measured(value: float | None, unit: str, span: Interval | None = None, form:
     """
     if value is None:
         return ""
-    text = f"{form(value)} {_around(span, form)}".rstrip()
+    text = f"{form(value)} {_format_interval(span, form)}".rstrip()
     return f"x{text}" if unit == "x" else f"{text} {unit}".rstrip()
 
 
-def before_after(before: float | None, after: float | None, unit: str = "", form: Form = figure) -> str:
-    """Return ``before -> after unit``; empty where neither was measured."""
+def format_change(before: float | None, after: float | None, unit: str = "", form: Form = figure) -> str:
+    """Return ``before -> after unit``; empty if neither was measured."""
     return "" if before is None and after is None else f"{form(before)} -> {form(after)} {unit}".rstrip()
 
 
-def whole(value: float | None) -> str:
+def format_whole(value: float | None) -> str:
     """Return a whole number without an exponent."""
     return NOT_MEASURED if value is None else f"{value:.0f}"
 
 
-def _around(span: Interval | None, form: Form = figure) -> str:
+def _format_interval(span: Interval | None, form: Form = figure) -> str:
     return "" if span is None else f"[{form(span.low)}, {form(span.high)}]"
 
 
@@ -111,11 +113,11 @@ def _table(caption: str, heads: Sequence[str], rows: Sequence[tuple[str, ...]]) 
     return (DetailTable(caption, tuple(heads), tuple(rows[:_MOST_ROWS]), left_out),) if rows else ()
 
 
-def _left_out(title: str, why: str) -> DetailSection:
+def _omitted_section(title: str, why: str) -> DetailSection:
     return DetailSection(title, lines=(f"not measured: {why}",) if why else ())
 
 
-def _further(record: Record, section: str) -> Pairs:
+def _further_figures(record: Record, section: str) -> Pairs:
     """Return the figures of a section that have a label of their own."""
     pairs = []
     for each in FIGURES:
@@ -123,62 +125,62 @@ def _further(record: Record, section: str) -> Pairs:
         whole_section = getattr(record, of, None)
         if each.label and of == section and whole_section is not None:
             value, unit = getattr(whole_section, name), shown_unit(each.unit, record.accuracy)
-            form = partial(in_unit, unit=unit) if each.unit == SCORE else partial(figure, digits=each.digits)
-            text = measured(value, unit, getattr(whole_section, f"{name}_ci", None), form)
-            pairs.append((each.label, whole(value) if isinstance(value, int) else text))
-    return said(*pairs)
+            form = partial(format_in_unit, unit=unit) if each.unit == SCORE else partial(figure, digits=each.digits)
+            text = format_measured(value, unit, getattr(whole_section, f"{name}_ci", None), form)
+            pairs.append((each.label, format_whole(value) if isinstance(value, int) else text))
+    return drop_empty(*pairs)
 
 
 def _accuracy(record: Record, accuracy: AccuracyResult) -> DetailSection:
     unit = accuracy.unit or ""
-    form = partial(in_unit, unit=unit)
+    form = partial(format_in_unit, unit=unit)
     worst, worst_class = accuracy.worst_class, ""
     if worst is not None:
-        scores = before_after(worst.reference, worst.candidate, "%", points)
+        scores = format_change(worst.reference, worst.candidate, "%", points)
         worst_class = f"{worst.label}: {scores} of {worst.n} samples"
     several = accuracy.by_output if len(accuracy.by_output) > 1 else ()
     worst_first = sorted(several, key=lambda error: (error.identical, error.sqnr_db is not None, error.sqnr_db or 0.0))
     groups = (
-        said(
-            (accuracy.metric or "score", before_after(accuracy.reference, accuracy.candidate, unit, form)),
-            ("drop", measured(accuracy.drop, drop_unit(unit), accuracy.drop_ci, form)),
-            ("lost", lost) if (lost := lost_samples(accuracy)) else ("samples", whole(accuracy.n)),
+        drop_empty(
+            (accuracy.metric or "score", format_change(accuracy.reference, accuracy.candidate, unit, form)),
+            ("drop", format_measured(accuracy.drop, drop_unit(unit), accuracy.drop_ci, form)),
+            ("lost", lost) if (lost := lost_samples(accuracy)) else ("samples", format_whole(accuracy.n)),
             ("candidate", "float simulation" if accuracy.simulated else ""),
         ),
-        said(
-            ("runs", before_after(accuracy.reference_runs, accuracy.candidate_runs, form=whole)),
-            ("sd between runs", measured(accuracy.run_sd, drop_unit(unit), form=form)),
+        drop_empty(
+            ("runs", format_change(accuracy.reference_runs, accuracy.candidate_runs, form=format_whole)),
+            ("sd between runs", format_measured(accuracy.run_sd, drop_unit(unit), form=form)),
             (
                 f"samples right in only one {'engine' if accuracy.candidate_runs is None else 'side'}",
-                whole(accuracy.discordant),
+                format_whole(accuracy.discordant),
             ),
         ),
-        said(
-            ("agreement", measured(accuracy.agreement_pct, "%", form=points)),
+        drop_empty(
+            ("agreement", format_measured(accuracy.agreement_pct, "%", form=points)),
             ("outputs", "identical" if accuracy.identical else ""),
-            ("SQNR", measured(accuracy.sqnr_db, "dB")),
+            ("SQNR", format_measured(accuracy.sqnr_db, "dB")),
             ("cosine", figure(accuracy.cosine, 6)),
-            ("largest error", measured(accuracy.max_abs_error, _at(accuracy.max_abs_error_sample))),
+            ("largest error", format_measured(accuracy.max_abs_error, _name_sample(accuracy.max_abs_error_sample))),
         ),
-        tuple((f"output {error.name}", _of_output(error)) for error in worst_first[:_MOST_OUTPUTS]),
-        said(
-            ("outputs not shown", whole(max(0, len(several) - _MOST_OUTPUTS) or None)),
+        tuple((f"output {error.name}", _describe_output(error)) for error in worst_first[:_MOST_OUTPUTS]),
+        drop_empty(
+            ("outputs not shown", format_whole(max(0, len(several) - _MOST_OUTPUTS) or None)),
             ("worst class", worst_class),
         ),
     )
     confidence = f"{accuracy.confidence:.0%}" if accuracy.drop_ci is not None else ""
-    further = said(("confidence of intervals", confidence), *_further(record, "accuracy"))
-    faults = [(fault.output, whole(fault.sample), fault.kind, fault.detail) for fault in accuracy.faults]
+    further = drop_empty(("confidence of intervals", confidence), *_further_figures(record, "accuracy"))
+    faults = [(fault.output, format_whole(fault.sample), fault.kind, fault.detail) for fault in accuracy.faults]
     classes = [
-        (whole(score.label), whole(score.n), points(score.reference), points(score.candidate))
+        (format_whole(score.label), format_whole(score.n), points(score.reference), points(score.candidate))
         for score in sorted(accuracy.by_class, key=lambda score: score.candidate - score.reference)
     ]
     tasks = [
         (
             task.name,
-            whole(task.n),
-            before_after(task.reference, task.candidate, form=form),
-            measured(task.drop, "", task.drop_ci, form),
+            format_whole(task.n),
+            format_change(task.reference, task.candidate, form=form),
+            format_measured(task.drop, "", task.drop_ci, form),
             figure(task.p, 2),
         )
         for task in sorted(accuracy.by_task, key=lambda task: -task.drop)
@@ -192,24 +194,24 @@ def _accuracy(record: Record, accuracy: AccuracyResult) -> DetailSection:
 
 
 def lost_samples(accuracy: AccuracyResult) -> str:
-    """Return ``1 of 898 samples``, how many fewer the candidate gets right; empty where scores are not 0 or 1."""
+    """Return ``1 of 898 samples``, how many fewer the candidate gets right; empty if scores are not 0 or 1."""
     lost = accuracy.n * (accuracy.drop or 0.0) / 100.0
     if accuracy.discordant is None or accuracy.unit != "%" or not 0.0 < lost <= accuracy.n:
         return ""
     return f"{round(lost)} of {accuracy.n} samples"
 
 
-def _at(sample: int | None) -> str:
+def _name_sample(sample: int | None) -> str:
     return "" if sample is None else f"at sample {sample}"
 
 
-def _of_output(error: OutputError) -> str:
+def _describe_output(error: OutputError) -> str:
     if error.identical or error.max_abs_error is None:
         return "identical" if error.identical else "differs"
-    pairs = said(
-        ("SQNR", measured(error.sqnr_db, "dB")),
+    pairs = drop_empty(
+        ("SQNR", format_measured(error.sqnr_db, "dB")),
         ("cosine", figure(error.cosine, 6)),
-        ("largest error", measured(error.max_abs_error, _at(error.sample))),
+        ("largest error", format_measured(error.max_abs_error, _name_sample(error.sample))),
     )
     return ", ".join(f"{label} {text}" for label, text in pairs)
 
@@ -220,32 +222,32 @@ _TOKENS = {"ttft": "to the first token", "tpot": "per token"}
 def _latency(record: Record) -> DetailSection:
     latency = record.latency
     if latency is None:
-        return _left_out("Latency", record.latency_off)
+        return _omitted_section("Latency", record.latency_off)
     repeat, sample = latency.repeat, latency.sample
     of_launches = (latency.speedup, *(launch.speedup for launch in latency.launches)) if latency.launches else ()
     groups = (
-        said(
-            ("median", before_after(latency.reference_p50_ms, latency.candidate_p50_ms, "ms")),
-            ("speedup", measured(latency.speedup, "x", latency.speedup_ci)),
-            ("rounds", whole(latency.rounds)),
-            ("batch", whole(latency.batch_size)),
+        drop_empty(
+            ("median", format_change(latency.reference_p50_ms, latency.candidate_p50_ms, "ms")),
+            ("speedup", format_measured(latency.speedup, "x", latency.speedup_ci)),
+            ("rounds", format_whole(latency.rounds)),
+            ("batch", format_whole(latency.batch_size)),
         ),
-        said(
+        drop_empty(
             *(
-                (f"time {_TOKENS[token.name]}", before_after(token.reference_ms, token.candidate_ms, "ms"))
+                (f"time {_TOKENS[token.name]}", format_change(token.reference_ms, token.candidate_ms, "ms"))
                 for token in latency.tokens
             )
         ),
-        said(("clock", f"the {latency.clock}'s" if latency.clock != "host" else "")),
-        said(("speedup of each launch", ", ".join(f"x{figure(speedup)}" for speedup in of_launches))),
-        said(("latency reference", latency.compared_with)),
-        said(("timed sample", f"{sample.index}: {sample.inputs}" if sample and sample.shapes else "")),
+        drop_empty(("clock", f"the {latency.clock}'s" if latency.clock != "host" else "")),
+        drop_empty(("speedup of each launch", ", ".join(f"x{figure(speedup)}" for speedup in of_launches))),
+        drop_empty(("latency reference", latency.compared_with)),
+        drop_empty(("timed sample", f"{sample.index}: {sample.inputs}" if sample and sample.shapes else "")),
     )
-    further = said(
-        *_further(record, "latency"),
-        ("null / reference", _around(latency.null_ratio_ci)),
-        ("times it was judged while measured", whole(latency.looks)),
-        ("speedup, measured again", "" if repeat is None else measured(repeat.speedup, "x", repeat.speedup_ci)),
+    further = drop_empty(
+        *_further_figures(record, "latency"),
+        ("null / reference", _format_interval(latency.null_ratio_ci)),
+        ("times it was judged while measured", format_whole(latency.looks)),
+        ("speedup, measured again", "" if repeat is None else format_measured(repeat.speedup, "x", repeat.speedup_ci)),
     )
     lines = (*(f"timing in doubt: {reason}" for reason in latency.reasons), latency.widened, *latency.notes)
     return DetailSection("Latency", groups, further, lines=tuple(filter(None, lines)))
@@ -267,17 +269,17 @@ def _coverage(record: Record, coverage: Coverage) -> DetailSection:
     # The same figure again says nothing: what arrives quantized is no way to quantize.
     of_scheme = None if coverage.scheme_pct == coverage.pct else coverage.scheme_pct
     groups = (
-        said(
+        drop_empty(
             (f"{coverage.unit} in {record.precision}", pct),
             ("provider", coverage.provider),
             ("nodes", ", ".join(by_operator[:6])),
         ),
-        said(
-            (f"of what {record.scheme} can quantize", measured(of_scheme, "%", form=points)),
+        drop_empty(
+            (f"of what {record.scheme} can quantize", format_measured(of_scheme, "%", form=points)),
             (f"{record.scheme} cannot quantize", ", ".join(shares)),
         ),
     )
-    further = said(
+    further = drop_empty(
         ("ran in float", ", ".join(coverage.float_nodes)),
         ("nodes that cannot be seen into", f"{coverage.opaque_nodes}{bounds}" if coverage.opaque_nodes else ""),
         ("plan of another product", coverage.plan_of),
@@ -285,7 +287,7 @@ def _coverage(record: Record, coverage: Coverage) -> DetailSection:
     operators = [
         (
             f"{op.op_type} ({op.stands_for})" if op.stands_for else op.op_type,
-            *map(whole, (op.nodes, op.quantized_nodes, op.macs, op.quantized_macs)),
+            *map(format_whole, (op.nodes, op.quantized_nodes, op.macs, op.quantized_macs)),
         )
         for op in sorted(coverage.by_op, key=lambda op: -(op.macs or 0))
     ]
@@ -294,4 +296,6 @@ def _coverage(record: Record, coverage: Coverage) -> DetailSection:
 
 
 def _resources(record: Record, resources: Resources) -> DetailSection:
-    return DetailSection(_SIZES, further=said(*_further(record, "resources"), ("device", resources.device)))
+    return DetailSection(
+        _SIZES, further=drop_empty(*_further_figures(record, "resources"), ("device", resources.device))
+    )

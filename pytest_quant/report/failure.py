@@ -13,7 +13,7 @@ from pytest_quant.report.details import DetailSection, details, lost_samples
 from pytest_quant.report.text import NOT_MEASURED, count, figure, points, shown_unit
 from pytest_quant.result import AccuracyResult, Status, Verdict
 from pytest_quant.spec import LIMITS, limits_on
-from pytest_quant.verdict.rules import apart, written
+from pytest_quant.verdict.rules import format_apart, format_limit
 
 _MAX_LINES = 24
 _MOST_OF_ONE = 10
@@ -77,7 +77,7 @@ def broken_first(record: Record) -> list[Verdict]:
 
 
 def _figures(section: DetailSection, broken: list[Verdict], verbosity: int) -> Iterator[_Item]:
-    """Yield a text for each group of figures, then the sentences; the first alone where no broken limit needs more.
+    """Yield a text for each group of figures, then the sentences; the first alone if no broken limit needs more.
 
     Of a coverage that is too low, all figures are told; of what is in no failure, none.
     """
@@ -96,7 +96,7 @@ def _kind(verdict: Verdict) -> str:
 
 
 def _lines(items: list[_Item], width: int) -> list[str]:
-    """Return the lines of labelled texts; a label is written once, before the first of them."""
+    """Return the lines of labelled texts; a label is written once, before its first text."""
     lines: list[str] = []
     before = ""
     for label, text, _ in items:
@@ -140,7 +140,7 @@ def _plainly(verdict: Verdict, accuracy: AccuracyResult | None) -> str:
 
 
 def headline(record: Record) -> str:
-    """Return the first broken limit with both figures, ``max_drop 2.31 > 1.0 pp``; empty where none can be told so.
+    """Return the first broken limit with both figures, ``max_drop 2.31 > 1.0 pp``; empty if no limit has both figures.
 
     It is for one line of a list; the number of further broken limits follows.
     """
@@ -164,10 +164,10 @@ def headline(record: Record) -> str:
 def both_figures(verdict: Verdict, record: Record) -> tuple[str, str]:
     """Return what a limit allows and what was observed, each in its unit; ``-`` for what there is not."""
     unit, allowed, observed = _limit_unit(verdict.limit, record), verdict.allowed, verdict.observed
-    was = NOT_MEASURED if allowed is None else f"{written(allowed)} {unit}".rstrip()
+    was = NOT_MEASURED if allowed is None else f"{format_limit(allowed)} {unit}".rstrip()
     if observed is None:
         return was, NOT_MEASURED
-    return was, f"{figure(observed) if allowed is None else apart(observed, allowed, 3)} {unit}".rstrip()
+    return was, f"{figure(observed) if allowed is None else format_apart(observed, allowed, 3)} {unit}".rstrip()
 
 
 def _limit_unit(limit: str, record: Record) -> str:
@@ -177,9 +177,9 @@ def _limit_unit(limit: str, record: Record) -> str:
 
 
 def _limit(verdict: Verdict) -> str:
-    """Return the limit with its reason, and with both figures where the reason does not have what is allowed."""
+    """Return the limit with its reason, and with both figures if the reason does not name what is allowed."""
     status = "" if verdict.status is Status.FAIL else f"{verdict.status.value}: "
-    allowed = "" if verdict.allowed is None else written(verdict.allowed)
+    allowed = "" if verdict.allowed is None else format_limit(verdict.allowed)
     figures = [f"observed {figure(verdict.observed, 6)}"] if verdict.observed is not None else []
     figures += [f"allowed {allowed}"] if allowed else []
     said = verdict.limit == "outputs" or not figures or (allowed and allowed in verdict.reason)
@@ -187,7 +187,7 @@ def _limit(verdict: Verdict) -> str:
 
 
 def meanings(record: Record) -> Iterator[str]:
-    """Yield what each broken limit means, the main sentence first; nothing where a verdict's reason says it all."""
+    """Yield what each broken limit means, the main sentence first; nothing if a verdict's reason says it all."""
     broken, order = broken_first(record), [*_MEANINGS]
     explained = sorted((each for each in broken if _kind(each) in order), key=lambda each: order.index(_kind(each)))
     # Two limits on speed have one meaning.
@@ -236,7 +236,7 @@ def _size(_: Verdict, record: Record) -> Iterator[str]:
         yield f"{larger} takes {figure(of_reference)} MB"
 
 
-def _in_float(verdict: Verdict, record: Record) -> Iterator[str]:
+def _explain_float(verdict: Verdict, record: Record) -> Iterator[str]:
     coverage, precision = record.coverage, record.precision
     if verdict.status is not Status.FAIL or coverage is None:
         return
@@ -247,7 +247,7 @@ def _in_float(verdict: Verdict, record: Record) -> Iterator[str]:
     if round((coverage.pct or 0.0) + held, 6) < 100.0:
         hidden = "" if coverage.high_pct is None else " or cannot be seen into"
         ran = f"{'the rest' if coverage.pct or held else 'all'} of the eligible {coverage.unit} ran in float{hidden}"
-        yield f"{ran}: speed and size are not those of {precision}"
+        yield f"{ran}: the engine has neither the speed nor the size of {precision}"
 
 
 def _drop(verdict: Verdict, record: Record) -> Iterator[str]:
@@ -264,7 +264,7 @@ def _drop(verdict: Verdict, record: Record) -> Iterator[str]:
     span, allowed = accuracy.drop_ci, verdict.allowed
     if span is not None and allowed is not None and span.low <= allowed < span.high:
         # The reason of a limit that is not judged says it.
-        need = f"; about {accuracy.n_to_resolve} samples would tell" if accuracy.n_to_resolve and is_fail else ""
+        need = f"; about {accuracy.n_to_resolve} samples would decide" if accuracy.n_to_resolve and is_fail else ""
         yield f"other samples of the same kind could land on the other side of the limit{need}"
 
 
@@ -274,7 +274,7 @@ _MEANINGS: Mapping[str, Callable[[Verdict, Record], Iterator[str]]] = {
     "min_reference_accuracy": _reference,
     "min_speedup": _speed,
     "max_latency_ms": _speed,
-    "min_coverage": _in_float,
+    "min_coverage": _explain_float,
     "max_size_mb": _size,
 }
 """What says what a broken limit means; the first of several comes first."""

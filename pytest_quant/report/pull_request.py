@@ -16,9 +16,9 @@ from typing import TypeAlias
 from pytest_quant.history.compare.comparison import Comparison, Outcome, Row
 from pytest_quant.printable import clean, guard_lines
 from pytest_quant.record import Record, Run
-from pytest_quant.report import comparison as words
+from pytest_quant.report import comparison_text as words
 from pytest_quant.report.failure import both_figures, failure, headline, meaning
-from pytest_quant.report.summary import counted, summary, table
+from pytest_quant.report.summary import count_words, summary, table
 from pytest_quant.report.text import NOT_MEASURED, shorten
 from pytest_quant.result import Status, Verdict
 
@@ -97,7 +97,7 @@ def run_comment(
     faults = [*faults, *(words.fault(each) for each in compared if each.missing or each.unreported)]
     faults += [f"never reported: {test}" for each in compared for test in each.unreported.tests]
     broken_records = [record for record in records if record.nodeid in broken]
-    checks = counted(records, broken) if records else "no checks"
+    checks = count_words(records, broken) if records else "no checks"
     verdicts = [words.verdict(each) for each in sorted(compared, key=lambda each: not each.exit_code)]
     opens_on_changes = any(each.base.checks and (each.changed or each.missing) for each in compared)
     parts = [*verdicts, checks] if opens_on_changes else [checks, *verdicts]
@@ -107,7 +107,7 @@ def run_comment(
     # The first word is FAIL exactly where the run fails.
     head = [MARKER, f"**{Status.FAIL.value if failed else undecided.value}: {'; '.join(parts)}**", ""]
     if run is not None and not compared:
-        head += [plain(_where(run)), ""]
+        head += [plain(_describe_place(run)), ""]
     if links is not None:
         head += [f"[This run of CI]({links[0]}), [its artifacts]({links[1]}) such as the page", ""]
     limits: Table = ((), _LIMIT_HEADS, [line for record in broken_records for line in _limit_rows(record)])
@@ -116,23 +116,23 @@ def run_comment(
         for each in compared
     ]
     tables: list[Table] = [
-        ((), (), entries([_one_line(text) for text in faults], 10)),
+        ((), (), entries([_join_lines(text) for text in faults], 10)),
         *((*changes, limits) if opens_on_changes else (limits, *changes)),
     ]
     blocks = [
-        folded(f"{words.name(record)}: {headline(record) or record.status.value}", [code_block(failure(record))])
+        fold(f"{words.name(record)}: {headline(record) or record.status.value}", [code_block(failure(record))])
         for record in broken_records
         if record.status is not Status.PASS
     ]
     if records:
         _, *below = summary(records, broken).splitlines()
         text = "\n".join([table(records, _WIDTH, broken=broken), *below])
-        blocks.append(folded(checks, [code_block(text)]))
-    blocks += [block for each in compared for block in _folded(each)]
+        blocks.append(fold(checks, [code_block(text)]))
+    blocks += [block for each in compared for block in _fold_lists(each)]
     return guard_lines(document(head, tables, blocks))
 
 
-def _where(run: Run) -> str:
+def _describe_place(run: Run) -> str:
     """Return the commit and the machine that the run is of."""
     commit = f"commit {clean(run.commit)[:12]}" if run.commit else "no commit"
     about = [clean(run.branch)] if run.branch else []
@@ -143,14 +143,14 @@ def _where(run: Run) -> str:
 
 
 def _limit_rows(record: Record) -> Iterator[str]:
-    """Yield a line for each broken limit of a test that failed, or one that says why else it failed."""
+    """Yield a line for each broken limit of a test that failed, or a line that says why else it failed."""
     rows: list[tuple[Status, list[str], list[str]]] = [
-        (verdict.status, [verdict.limit, *both_figures(verdict, record)], list(_told(verdict, record)))
+        (verdict.status, [verdict.limit, *both_figures(verdict, record)], list(_explain_limit(verdict, record)))
         for verdict in record.verdicts or ()
         if verdict.status in (Status.FAIL, record.status) and verdict.status is not Status.PASS
     ]
     if record.verdicts is None:
-        rows = [(record.status, ["", NOT_MEASURED, NOT_MEASURED], [_one_line(record.message)])]
+        rows = [(record.status, ["", NOT_MEASURED, NOT_MEASURED], [_join_lines(record.message)])]
     elif not rows:
         why = "the check passed, and the test itself failed" if record.status is Status.PASS else "the test failed"
         rows = [(Status.FAIL, ["", NOT_MEASURED, NOT_MEASURED], [why])]
@@ -159,20 +159,20 @@ def _limit_rows(record: Record) -> Iterator[str]:
         yield row([f"**{status.value}**", inline(words.name(record), _MAX_NAME), *cells])
 
 
-def _told(verdict: Verdict, record: Record) -> Iterator[str]:
-    """Yield what a broken limit means, what changed since it held, and the first thing to try where there is one."""
+def _explain_limit(verdict: Verdict, record: Record) -> Iterator[str]:
+    """Yield what a broken limit means, what changed since it held, and the first thing to try if there is any."""
     yield next(meaning(verdict, record), verdict.reason)
     yield from filter(None, [record.changed])
     for hint in [each for each in record.hints if each.limit in (verdict.limit, "")][:1]:
         yield f"try {hint.paste}: {hint.text}" if hint.paste else hint.text
 
 
-def _one_line(message: str) -> str:
+def _join_lines(message: str) -> str:
     return "; ".join(line.strip() for line in message.splitlines() if line.strip())
 
 
 def _change_rows(rows: Sequence[Row]) -> Iterator[str]:
-    for group in words.by_test(rows):
+    for group in words.group_by_test(rows):
         for each in group:
             change = filter(NOT_MEASURED.__ne__, [words.change(each)])
             lines = [*change, *words.remarks(each), *(words.differences(each) if each is group[0] else ())]
@@ -182,13 +182,13 @@ def _change_rows(rows: Sequence[Row]) -> Iterator[str]:
             yield row([outcome, inline(words.name(each), _MAX_NAME), inline(each.quantity), cell])
 
 
-def _folded(comparison: Comparison) -> Iterator[str]:
-    """Yield a folded block for every list beside the changed rows, and then what is to be known of all of them."""
-    for heading, texts in words.other_lists(comparison):
-        yield folded(f"{heading} ({len(texts)})", entries(texts))
-    if unchanged := words.unchanged(comparison):
-        rows = comparison.having(Outcome.UNCHANGED)
-        yield folded(unchanged, entries([f"{words.name(each)}  {each.quantity} {words.values(each)}" for each in rows]))
+def _fold_lists(comparison: Comparison) -> Iterator[str]:
+    """Yield a folded block for every list beside the changed rows, and then what holds for all lists."""
+    for heading, texts in words.list_others(comparison):
+        yield fold(f"{heading} ({len(texts)})", entries(texts))
+    if unchanged := words.count_unchanged(comparison):
+        rows = comparison.select_rows(Outcome.UNCHANGED)
+        yield fold(unchanged, entries([f"{words.name(each)}  {each.quantity} {words.values(each)}" for each in rows]))
     yield from (f"\n{plain(note, 2000)}" for note in comparison.notes)
 
 
@@ -232,7 +232,7 @@ def code_block(text: str) -> str:
     return f"{fence}text\n{text}\n{fence}"
 
 
-def folded(summary: str, lines: Sequence[str]) -> str:
+def fold(summary: str, lines: Sequence[str]) -> str:
     """Return a block that is folded; `summary` is foreign text, `lines` are Markdown."""
     return "\n".join(["", f"<details><summary>{inline(summary)}</summary>", "", *lines, "", "</details>"])
 

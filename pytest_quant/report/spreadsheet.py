@@ -34,11 +34,11 @@ def csv_lines(runs: Iterable[tuple[Run, Iterable[Record]]]) -> Iterator[str]:
 def line(values: Iterable[object]) -> str:
     """Return one line of CSV with its end; ``None`` and numbers that are not finite are empty cells."""
     written = io.StringIO()
-    csv.writer(written, lineterminator="\n").writerow([_shown(value) for value in values])
+    csv.writer(written, lineterminator="\n").writerow([_show(value) for value in values])
     return written.getvalue()
 
 
-def _shown(value: object) -> object:
+def _show(value: object) -> object:
     if isinstance(value, str):
         return cell(value)
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -21,7 +21,7 @@ from pytest_quant.report.columns import (
     rows_of,
     word,
 )
-from pytest_quant.report.text import GAP, count, first_of, in_unit, pad, points, shorten, wrapped
+from pytest_quant.report.text import GAP, count, first_of, format_in_unit, pad, points, shorten, wrap
 from pytest_quant.result import Status
 from pytest_quant.spec import limits_on
 
@@ -72,51 +72,51 @@ def table(
     rows = rows_of(records, broken)
     cells = {column.name: column.cells(rows) for column in pick_columns(columns or default_columns(rows))}
     sizes = {name: max(map(cell_len, (head, *texts))) for name, (head, texts, _) in cells.items()}
-    shown = _fitting(sizes, width, (columns[0], "status", *columns) if columns else STAY_LONGEST)
-    cut = {name: _cut(cells[name][1], size) for name, size in shown.items()}
+    shown = _fit_columns(sizes, width, (columns[0], "status", *columns) if columns else STAY_LONGEST)
+    cut = {name: _cut_texts(cells[name][1], size) for name, size in shown.items()}
     heads = [pad(cells[name][0], size, cells[name][2]) for name, size in shown.items()]
-    lines = [GAP.join(heads).rstrip(), "-" * min(width, _used(shown.values()))]
+    lines = [GAP.join(heads).rstrip(), "-" * min(width, _used_width(shown.values()))]
     for index, row in enumerate(rows):
         texts = {name: pad(cut[name][index], size, cells[name][2]) for name, size in shown.items()}
         if color and "status" in texts:
             styled = click.style(row.status, fg=_COLORS.get(row.status, "yellow"), bold=row.status in _BOLD or None)
             texts["status"] = texts["status"].replace(row.status, styled)
-        lines.append(GAP.join(_with_reason(texts, shown, row, width)).rstrip())
+        lines.append(GAP.join(_add_reason(texts, shown, row, width)).rstrip())
     left_out = [name for name in cells if name not in shown]
     if left_out:
         option = f" ({picks}{_NO_BREAK}picks)" if picks else ""
-        lines += wrapped(f"no room for {', '.join(left_out)}{option}", width)
+        lines += wrap(f"no room for {', '.join(left_out)}{option}", width)
     return "\n".join(lines).replace(_NO_BREAK, " ")
 
 
-def _fitting(sizes: Mapping[str, int], width: int, wanted: Sequence[str]) -> dict[str, int]:
+def _fit_columns(sizes: Mapping[str, int], width: int, wanted: Sequence[str]) -> dict[str, int]:
     """Return the sizes of the columns that fit, of which the first of `wanted` always does; ids of tests are cut."""
     least = {name: min(size, max(_LEAST_TEST, width // 4)) if name == "test" else size for name, size in sizes.items()}
     fitting: list[str] = []
     for name in dict.fromkeys(wanted):
-        if name in least and (not fitting or _used(least[other] for other in (*fitting, name)) <= width):
+        if name in least and (not fitting or _used_width(least[other] for other in (*fitting, name)) <= width):
             fitting.append(name)
     shown = {name: size for name, size in least.items() if name in fitting}
     if "test" in shown:
-        room = width - _used(shown.values())
+        room = width - _used_width(shown.values())
         shown["test"] = min(sizes["test"], max(_LEAST_REASON, shown["test"] + room))
     return shown
 
 
-def _cut(texts: Sequence[str], size: int) -> list[str]:
-    """Return each text in `size` characters; where that would make some alike, their ends, which tell tests apart."""
+def _cut_texts(texts: Sequence[str], size: int) -> list[str]:
+    """Return each text in `size` characters; if that would make some alike, their ends, by which tests differ."""
     short = [shorten(text, size) for text in texts]
     number = Counter(short)
     whole_and_short = zip(texts, short, strict=True)
     return [each if number[each] == 1 or each == text else f"...{text[3 - size :]}" for text, each in whole_and_short]
 
 
-def _used(sizes: Iterable[int]) -> int:
+def _used_width(sizes: Iterable[int]) -> int:
     """Return how many cells of the terminal columns of these sizes take, with the gaps between them."""
     return sum(size + len(GAP) for size in sizes) - len(GAP)
 
 
-def _with_reason(texts: Mapping[str, str], sizes: Mapping[str, int], row: CheckRow, width: int) -> list[str]:
+def _add_reason(texts: Mapping[str, str], sizes: Mapping[str, int], row: CheckRow, width: int) -> list[str]:
     """Return the cells of a line; a check that never came to be says why in place of its figures, or behind them."""
     cells, names = list(texts.values()), list(texts)
     if not row.record.message or row.record.accuracy is not None:
@@ -124,9 +124,9 @@ def _with_reason(texts: Mapping[str, str], sizes: Mapping[str, int], row: CheckR
     why = clean(row.record.message.splitlines()[0])
     first = next((place for place, name in enumerate(names) if name not in _NO_FIGURES), len(names))
     after = next((place for place in range(first, len(names)) if names[place] in _NO_FIGURES), len(names))
-    room = _used(sizes[name] for name in names[first:after])
+    room = _used_width(sizes[name] for name in names[first:after])
     if room < _LEAST_REASON:
-        first, after, room = len(cells), len(cells), min(cell_len(why), width - _used(sizes.values()) - len(GAP))
+        first, after, room = len(cells), len(cells), min(cell_len(why), width - _used_width(sizes.values()) - len(GAP))
     if room < _LEAST_REASON:
         return cells
     short = why if cell_len(why) <= room else set_cell_size(why, room - 3).rstrip() + "..."
@@ -134,7 +134,7 @@ def _with_reason(texts: Mapping[str, str], sizes: Mapping[str, int], row: CheckR
 
 
 def summary(records: Sequence[Record], broken: Collection[str] = ()) -> str:
-    """Return counts per status, what did not run, what could not be told, what got better, and the cache's part.
+    """Return counts per status, what did not run, what could not be decided, what got better, and the cache's part.
 
     Empty without records. What several tests have in common is said once.
 
@@ -145,7 +145,7 @@ def summary(records: Sequence[Record], broken: Collection[str] = ()) -> str:
     """
     if not records:
         return ""
-    lines = [counted(records, broken)]
+    lines = [count_words(records, broken)]
     simulated = sum(record.accuracy is not None and record.accuracy.simulated for record in records)
     if simulated:
         # A PASS of a simulation is none of a device.
@@ -153,7 +153,7 @@ def summary(records: Sequence[Record], broken: Collection[str] = ()) -> str:
             f"SIMULATED: {count(simulated, 'check')} judged by float simulation; nothing of them ran on the device"
         )
     rows = rows_of(records)
-    for kind in (_not_run, _open_limits, _warned, _mostly_float, _doubts, _without_limits, _better):
+    for kind in (_explain_not_run, _open_limits, _find_warnings, _mostly_float, _doubts, _note_without_limits, _better):
         tests: dict[tuple[str, str], list[str]] = {}
         for said, test in ((said, row.test) for row in rows for said in kind(row.record)):
             tests.setdefault(said, []).append(test)
@@ -168,7 +168,7 @@ def summary(records: Sequence[Record], broken: Collection[str] = ()) -> str:
     return "\n".join([*lines, *_cache(records)])
 
 
-def counted(records: Sequence[Record], broken: Collection[str] = ()) -> str:
+def count_words(records: Sequence[Record], broken: Collection[str] = ()) -> str:
     """Return the number of checks with each `word`."""
     counts = Counter(word(record, broken) for record in records)
     words = (*(status.value for status in reversed(Status)), TEST_FAILED, EXPECTED)
@@ -176,7 +176,7 @@ def counted(records: Sequence[Record], broken: Collection[str] = ()) -> str:
     return f"{count(len(records), 'check')}: {texts}"
 
 
-def _not_run(record: Record) -> Iterator[tuple[str, str]]:
+def _explain_not_run(record: Record) -> Iterator[tuple[str, str]]:
     if record.status is Status.UNAVAILABLE:
         yield f"{record.status.value}, NOT RUN", "; ".join(clean(line.strip()) for line in record.message.splitlines())
 
@@ -203,19 +203,19 @@ def _mostly_float(record: Record) -> Iterator[tuple[str, str]]:
 
 
 def _doubts(record: Record) -> Iterator[tuple[str, str]]:
-    """Explain the question mark of the table, where no limit did."""
+    """Explain the question mark of the table, if no limit did."""
     said = "".join(verdict.reason for verdict in record.verdicts or ())
     reasons = [reason for reason in record.latency.reasons if reason not in said] if record.latency else []
     if reasons:
         yield "timing in doubt (?)", clean("; ".join(reasons))
 
 
-def _warned(record: Record) -> Iterator[tuple[str, str]]:
+def _find_warnings(record: Record) -> Iterator[tuple[str, str]]:
     """Yield what a verdict must not hide; a failure has it among its notes."""
     yield from (("warning", clean(text)) for text in record.warnings if record.status is not Status.FAIL)
 
 
-def _without_limits(record: Record) -> Iterator[tuple[str, str]]:
+def _note_without_limits(record: Record) -> Iterator[tuple[str, str]]:
     if record.verdicts is not None and all(verdict.implicit for verdict in record.verdicts):
         beside = " beside coverage" if any(verdict.limit == _COVERAGE for verdict in record.verdicts) else ""
         yield f"no limit set{beside}", ""
@@ -225,8 +225,9 @@ def _better(record: Record) -> Iterator[tuple[str, str]]:
     """Yield a line for a gain that the interval of the drop shows; a sample or two more may be chance."""
     accuracy = record.accuracy
     if accuracy is not None and accuracy.drop_ci is not None and accuracy.drop_ci.high < 0.0:
-        scores = f"{in_unit(accuracy.reference, accuracy.unit)} -> {in_unit(accuracy.candidate, accuracy.unit)}"
-        yield "better than FP32", clean(f"{accuracy.metric} {scores} {accuracy.unit or ''}".rstrip())
+        before = format_in_unit(accuracy.reference, accuracy.unit)
+        after = format_in_unit(accuracy.candidate, accuracy.unit)
+        yield "better than FP32", clean(f"{accuracy.metric} {before} -> {after} {accuracy.unit or ''}".rstrip())
 
 
 def _cache(records: Sequence[Record]) -> Iterator[str]:

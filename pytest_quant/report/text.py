@@ -37,7 +37,7 @@ def figure(value: float | None, digits: int = 4) -> str:
 
 
 def points(value: float | None) -> str:
-    """Return a percentage with two decimals, or with more where two would say 0 or 100 and it is neither."""
+    """Return a percentage with two decimals, or with more if two would say 0 or 100 and it is neither."""
     if value is None:
         return NOT_MEASURED
     if 0.0 < abs(value) < 0.005:
@@ -73,7 +73,7 @@ def _hides(size: float, digits: int, full: float) -> bool:
     return any(size != bound and float(f"{size:.{digits}f}") == bound for bound in (0.0, full))
 
 
-def fixed(value: float | None, digits: int | None) -> str:
+def format_fixed(value: float | None, digits: int | None) -> str:
     """Return a figure with so many decimals, or with an exponent for ``None``; ``-`` when it was not measured."""
     if value is None:
         return NOT_MEASURED
@@ -83,7 +83,7 @@ def fixed(value: float | None, digits: int | None) -> str:
     return text.removeprefix("-") if float(text) == 0.0 else text
 
 
-def in_unit(value: float | None, unit: str | None) -> str:
+def format_in_unit(value: float | None, unit: str | None) -> str:
     """Return a score or a drop with the digits that suit its unit; the unit itself is left out."""
     return points(value) if unit == "%" else figure(value)
 
@@ -94,7 +94,7 @@ def drop_unit(unit: str | None) -> str:
 
 
 def shown_unit(unit: str, accuracy: AccuracyResult | None) -> str:
-    """Return a unit, or what stands for `SCORE` and `DROP` where `accuracy` has a metric of its own unit."""
+    """Return a unit, or what stands for `SCORE` and `DROP` if `accuracy` has a metric of its own unit."""
     of_metric = accuracy.unit if accuracy else None
     return clean({SCORE: of_metric or "", DROP: drop_unit(of_metric)}.get(unit, unit))
 
@@ -115,7 +115,7 @@ def letter(number: int) -> str:
     return chr(ord("A") + number % 26) + (str(number // 26) if number >= 26 else "")
 
 
-def aligned(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
+def align(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
     """Return the rows as lines of one table; the columns `right`, counted from 0, end below each other."""
     sizes = [max(map(cell_len, texts)) for texts in zip(*rows, strict=True)]
     lines = []
@@ -131,7 +131,7 @@ def pad(text: str, size: int, right: bool = False) -> str:
     return f"{blanks}{text}" if right else f"{text}{blanks}"
 
 
-def wrapped(text: str, width: int, indent: str = "") -> list[str]:
+def wrap(text: str, width: int, indent: str = "") -> list[str]:
     """Return the lines of a text, indented, and broken between words; the following ones by two blanks more."""
     return textwrap.wrap(
         text, max(width, 20), initial_indent=indent, subsequent_indent=f"{indent}{GAP}", break_on_hyphens=False

@@ -76,7 +76,7 @@ NOTHING_KNOWN = LaunchNoise()
 
 @dataclass(frozen=True, slots=True)
 class OverLaunches:
-    """What several launches of one check say together, see `pytest_quant.stats.draws`.
+    """What several launches of one check say together, see `pytest_quant.stats.means`.
 
     Attributes
     ----------
@@ -128,7 +128,7 @@ class TokenTime:
 
 @dataclass(frozen=True, slots=True)
 class TimedSample:
-    """The sample whose shapes were timed, and the sizes of all of them.
+    """The sample whose shapes were timed, and the sizes of all samples.
 
     Attributes
     ----------
@@ -236,7 +236,7 @@ class LatencyFigures:
         return "fp32 with TF32" if self.tf32 else self.reference_precision
 
     def token_time(self, name: str) -> TokenTime | None:
-        """Return the time called `name` of a stream of tokens; ``None`` where it was not measured."""
+        """Return the time called `name` of a stream of tokens; ``None`` if it was not measured."""
         return next((time for time in self.tokens if time.name == name), None)
 
     def bound_of(self, percentile: float) -> PercentileBound | None:

@@ -115,7 +115,7 @@ class Resources:
 
     @property
     def peak_memory_mb(self) -> float | None:
-        """Memory where the engine runs: the larger figure of the device; that of the process only on a CPU."""
+        """Memory of the device that runs the engine, its larger figure; on a CPU, memory of the process."""
         on_device = [mb for mb in (self.device_memory_mb, self.device_memory_nvml_mb) if mb is not None]
         return max(on_device, default=self.run_memory_mb if self.device == "cpu" else None)
 

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import msgspec
 
-from pytest_quant.backends.apart import running_apart
+from pytest_quant.backends.child_process import run_child
 from pytest_quant.environment.worktree import LOCAL_VARIABLES, Tree
 from pytest_quant.errors import HistoryError
 from pytest_quant.record import Record, Run, run_from_json
@@ -53,7 +53,7 @@ class Selection(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class SideResult:
     """One side of a comparison: its records, and where its engines are described.
 
     Attributes
@@ -115,7 +115,7 @@ class Invocation:
     options: tuple[str, ...]
     cache: Path
 
-    def in_tree(self, tree: Path, path: Path) -> Path | None:
+    def move_to_tree(self, tree: Path, path: Path) -> Path | None:
         """Return the place of a file or folder of the checkout in another tree; ``None`` for one outside."""
         try:
             return tree / path.resolve().relative_to(self.checkout.resolve())
@@ -125,7 +125,7 @@ class Invocation:
 
 def run_side(
     tree: Tree, invocation: Invocation, selection: Selection, folder: Path, python: str = sys.executable
-) -> Left:
+) -> SideResult:
     """Run the tests of a tree to their end, and return what they left.
 
     Parameters
@@ -137,11 +137,11 @@ def run_side(
     python : the interpreter, which may be of another environment.
     """
     folder.mkdir()
-    rootdir = None if invocation.rootdir is None else invocation.in_tree(tree.path, invocation.rootdir)
-    cwd = invocation.in_tree(tree.path, invocation.cwd)
+    rootdir = None if invocation.rootdir is None else invocation.move_to_tree(tree.path, invocation.rootdir)
+    cwd = invocation.move_to_tree(tree.path, invocation.cwd)
     environment = _environment(tree, invocation, python)
     place = cwd if cwd is not None and cwd.is_dir() else tree.path
-    left = Left(folder, None, (), python, cwd=place, environment=environment, notes=tuple(tree.notes))
+    left = SideResult(folder, None, (), python, cwd=place, environment=environment, notes=tuple(tree.notes))
     if invocation.rootdir is not None and (rootdir is None or not rootdir.is_dir()):
         trouble = f"{tree.commit[:12]} does not have the folder of the tests, {invocation.rootdir.name}"
         return replace(left, trouble=trouble)
@@ -152,7 +152,7 @@ def run_side(
     root = [] if rootdir is None else [f"--rootdir={rootdir}"]
     command = [*_command(python, folder, invocation), *root, *(["--", *paths] if paths else [])]
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:
-        with running_apart(command, log, (), place, environment) as process:
+        with run_child(command, log, (), place, environment) as process:
             code = process.wait()
         log.seek(0)
         said = log.read()
@@ -172,14 +172,16 @@ def run_side(
 
 
 def _paths(tree: Tree, invocation: Invocation, selection: Selection, rootdir: Path | None) -> list[str] | None:
-    """Return the files and folders to collect, which are all there; ``None`` for those of the commit's ini file."""
+    """Return the files and folders to collect, which are all there; ``None`` for the paths of the commit's ini file."""
     if not selection.others and rootdir is not None:
         named = dict.fromkeys(rootdir / nodeid.partition("::")[0] for nodeid in selection.nodeids)
         return [str(path) for path in named if path.exists()]
     if invocation.paths is None:
         return None
     named_paths = [path.partition("::") for path in invocation.paths]
-    places = [(invocation.in_tree(tree.path, invocation.cwd / file), gap + rest) for file, gap, rest in named_paths]
+    places = [
+        (invocation.move_to_tree(tree.path, invocation.cwd / file), gap + rest) for file, gap, rest in named_paths
+    ]
     return [f"{path}{rest}" for path, rest in dict.fromkeys(places) if path is not None and path.exists()]
 
 
@@ -226,7 +228,7 @@ def _import_path(tree: Tree, invocation: Invocation, python: str) -> Sequence[st
     ours = [] if python != sys.executable else [Path(entry or invocation.cwd) for entry in sys.path]
     inherited = [Path(entry) for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
     for entry in (*ours, *inherited):
-        moved = invocation.in_tree(tree.path, entry)
+        moved = invocation.move_to_tree(tree.path, entry)
         if moved is not None and not is_installed(entry):
             folders[str(moved)] = None
         elif entry in inherited:

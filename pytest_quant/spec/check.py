@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from pytest_quant.errors import UsageError
-from pytest_quant.readers import NUMBER, Reader, count, one_of, option
+from pytest_quant.readers import NUMBER, Reader, choice_of, count, option
 from pytest_quant.spec.limits import Limits
 from pytest_quant.spec.model import BatchAxes, ChannelGroup, InputShapes, Model, read_batch_axes
 from pytest_quant.spec.scores import Scores
@@ -140,7 +140,7 @@ class Dataset:
         return cls("arrays", inputs, None, calibration, stands_in=True)
 
     @classmethod
-    def of(cls, value: object, name: str = "quant_data") -> Dataset:
+    def from_fixture(cls, value: object, name: str = "quant_data") -> Dataset:
         """Return the value of the fixture `name` as a `Dataset` that messages call by that name.
 
         A `Dataset` is returned with its own name, if it has one. ``(inputs, labels)``, a dict and an array are read by
@@ -182,7 +182,7 @@ Pages: TypeAlias = Literal["huge", "small"]
 
 
 def _percentile(name: str, value: object) -> float | None:
-    """50 and below is refused because it is most likely a share, 0.99, where percent, 99, was meant."""
+    """50 and below is refused because the user most likely wrote a share, 0.99, and meant percent, 99."""
     percentile = NUMBER.form(name, value)
     if percentile is not None and not 50.0 < percentile <= 100.0:
         raise UsageError(
@@ -198,7 +198,7 @@ def _percentile(name: str, value: object) -> float | None:
 class Calibration:
     """How a static scheme finds the ranges of activations; each field is a row of the table for marks."""
 
-    method: str = option("minmax", one_of("entropy", "minmax", "percentile"), "how ranges are chosen")
+    method: str = option("minmax", choice_of("entropy", "minmax", "percentile"), "how ranges are chosen")
     percentile: float = option(
         99.999,
         Reader("a number above 50, at most 100", _percentile, NUMBER.refusal),
@@ -241,7 +241,7 @@ class EngineSpec:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """A standard deviation, as a natural logarithm, and its degrees of freedom; 0 of them for one that is unknown."""
+    """A standard deviation, as a natural logarithm, and its degrees of freedom, 0 for an unknown deviation."""
 
     sd: float
     freedom: float
@@ -261,7 +261,7 @@ UNMEASURED = Spread(0.005, 4.0)
 
 @dataclass(frozen=True, slots=True)
 class LatencyPlan:
-    """The budget of one latency measurement, see `pytest_quant.measure.latency`.
+    """The budget of one latency measurement, see `pytest_quant.measure.timed_rounds`.
 
     Attributes
     ----------
@@ -358,7 +358,7 @@ class Check:
 
     @property
     def engines(self) -> tuple[EngineSpec, ...]:
-        """The reference, the candidate and, if it is another one, the engine that latency is compared with.
+        """The reference, the candidate and, if it is a third engine, the engine that latency is compared with.
 
         None of them where scores are given in their place.
         """

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from pytest_quant.errors import UsageError
-from pytest_quant.readers import NUMBER, PERCENT, Key, Reader, in_unit, keys_of, row
+from pytest_quant.readers import NUMBER, PERCENT, Key, Reader, accept_unit, keys_of, row
 
 OutputLimit = float | tuple[tuple[str, float], ...]
 """A limit on every output, or ``(output, limit)`` pairs; an output without a pair has no limit."""
@@ -17,7 +17,7 @@ OutputLimit = float | tuple[tuple[str, float], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit(Key):
-    """A row of the table of limits. The name of an upper limit starts with ``max_``, that of a lower with ``min_``.
+    """A row of the table of limits. Names of upper limits start with ``max_``, names of lower limits with ``min_``.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class Limit(Key):
 
     figure: str
     called: str
-    missing: str = "this backend or machine does not tell"
+    missing: str = "this backend or machine does not report it"
     equal: float | None = None
     interval: str = ""
     scale: str = ""
@@ -65,7 +65,7 @@ def _limit(reader: Reader[Any], help: str, default: object = None, **more: Any) 
     return field(default=default, metadata=row(Limit("", reader, help, **more)))
 
 
-def _by_output(reader: Reader[float]) -> Reader[OutputLimit]:
+def _read_by_output(reader: Reader[float]) -> Reader[OutputLimit]:
     """Return a reader of one limit or of a dict by output; whether the outputs exist is checked with the model."""
 
     def form(key: str, value: object) -> OutputLimit | None:
@@ -88,7 +88,7 @@ def _cosine(key: str, value: object) -> float | None:
     return cosine
 
 
-_MS = in_unit("ms")
+_MS = accept_unit("ms")
 
 
 def _percentiles(key: str, value: object) -> tuple[tuple[float, float], ...] | None:
@@ -129,7 +129,7 @@ _PERCENTILES = Reader(f"{_MS.allowed}, or a dict of them by percentile", _percen
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Every limit that a mark can set; ``None`` where it sets none.
+    """Every limit that a mark can set; ``None`` for a limit that it does not set.
 
     Percentages and drops are in points of a hundred, latency in milliseconds per run of one batch, sizes in
     megabytes of 10^6 bytes, SQNR in dB, energy in millijoules per run, `min_ratio` and `min_speedup` as ratios; a text
@@ -140,7 +140,7 @@ class Limits:
     """
 
     max_drop: float | None = _limit(
-        in_unit("pp"),
+        accept_unit("pp"),
         "loss against the reference in the metric's unit, percentage points for percentages",
         figure="score",
         called="drop",
@@ -149,26 +149,26 @@ class Limits:
     )
     min_ratio: float | None = _limit(
         NUMBER,
-        "candidate / reference; the inverse for a metric where lower is better",
+        "candidate / reference; the inverse for a metric that is better when lower",
         figure="score",
         called="ratio of the scores",
     )
     min_accuracy: float | None = _limit(
-        in_unit("%"),
-        "the candidate's own score, in the metric's unit; the most where lower is better",
+        accept_unit("%"),
+        "the candidate's own score, in the metric's unit; the most if lower is better",
         figure="score",
         called="score",
         scale="score",
     )
     min_reference_accuracy: float | None = _limit(
-        in_unit("%"),
-        "the reference's own score, in the metric's unit; the most where lower is better",
+        accept_unit("%"),
+        "the reference's own score, in the metric's unit; the most if lower is better",
         figure="reference",
         called="score of the reference",
         scale="score",
     )
     min_agreement: float | None = _limit(
-        in_unit("%", PERCENT),
+        accept_unit("%", PERCENT),
         "samples with the same top-1 class, or words of texts and top tokens that are the same, in percent",
         unit="%",
         figure="accuracy.agreement_pct",
@@ -176,7 +176,7 @@ class Limits:
         missing="no output is (n, classes), text or scores of tokens; min_sqnr_db limits any output, max_drop a score",
     )
     min_sqnr_db: OutputLimit | None = _limit(
-        _by_output(in_unit("dB")),
+        _read_by_output(accept_unit("dB")),
         "signal to quantization noise in dB of each output, or a dict by output, {'scores': 20}",
         unit="dB",
         figure="output.sqnr_db",
@@ -185,7 +185,7 @@ class Limits:
         equal=math.inf,
     )
     min_cosine: OutputLimit | None = _limit(
-        _by_output(Reader("a number from 0 to 1", _cosine, NUMBER.refusal)),
+        _read_by_output(Reader("a number from 0 to 1", _cosine, NUMBER.refusal)),
         "cosine similarity of each output, 0 to 1, or a dict by output",
         figure="output.cosine",
         called="cosine",
@@ -193,7 +193,7 @@ class Limits:
         equal=1.0,
     )
     max_abs_error: OutputLimit | None = _limit(
-        _by_output(NUMBER),
+        _read_by_output(NUMBER),
         "largest difference in each output, or a dict by output",
         figure="output.max_abs_error",
         called="largest error",
@@ -209,7 +209,7 @@ class Limits:
         called="latency",
     )
     min_speedup: float | None = _limit(
-        in_unit("x"),
+        accept_unit("x"),
         "reference time / candidate time",
         unit="x",
         figure="latency",
@@ -223,20 +223,24 @@ class Limits:
         _MS, "median time per token after the first in ms", unit="ms", figure="latency", called="time per token"
     )
     max_size_mb: float | None = _limit(
-        in_unit("MB"), "engine file in 10^6 bytes", unit="MB", figure="resources.size_mb", called="size"
+        accept_unit("MB"), "engine file in 10^6 bytes", unit="MB", figure="resources.size_mb", called="size"
     )
     max_memory_mb: float | None = _limit(
-        in_unit("MB"),
+        accept_unit("MB"),
         "peak memory added while running, in 10^6 bytes",
         unit="MB",
         figure="resources.peak_memory_mb",
         called="memory",
     )
     max_build_s: float | None = _limit(
-        in_unit("s"), "seconds to build the engine", unit="s", figure="resources.build_s", called="time of the build"
+        accept_unit("s"),
+        "seconds to build the engine",
+        unit="s",
+        figure="resources.build_s",
+        called="time of the build",
     )
     max_energy_mj: float | None = _limit(
-        in_unit("mJ"),
+        accept_unit("mJ"),
         "millijoules of one run, judged on the interval of 3 to 6 repeats of 5 s",
         unit="mJ",
         figure="resources.energy_mj",
@@ -244,7 +248,7 @@ class Limits:
         interval="resources.energy_mj_ci",
     )
     min_coverage: float | None = _limit(
-        in_unit("%", PERCENT),
+        accept_unit("%", PERCENT),
         "compute that ran in the asked precision, in percent (default: 50 of what the scheme can quantize, where the "
         "backend tells, and 5 of all MACs; for a model that arrives quantized 50)",
         unit="%",
@@ -253,17 +257,17 @@ class Limits:
     )
     default_min_coverage: float | None = None
     max_slowdown: float | None = _limit(
-        in_unit("%"), "slowdown against the baseline in percent", unit="%", figure="latency", called="slowdown"
+        accept_unit("%"), "slowdown against the baseline in percent", unit="%", figure="latency", called="slowdown"
     )
     max_p50_increase: float | None = _limit(
-        in_unit("%"),
+        accept_unit("%"),
         "increase of the candidate's median time against the baseline's in percent",
         unit="%",
         figure="latency",
         called="increase of the median",
     )
     max_drop_increase: float | None = _limit(
-        in_unit("pp"),
+        accept_unit("pp"),
         "drop above the baseline's, in percentage points",
         figure="score",
         called="drop beyond the baseline's",
@@ -277,23 +281,23 @@ class Limits:
         return tuple((limit, pair[0]) for limit, value in limits.items() if isinstance(value, tuple) for pair in value)
 
     @property
-    def on_history(self) -> bool:
+    def judges_history(self) -> bool:
         """Whether a limit is against a baseline."""
-        return self.max_drop_increase is not None or self.on_earlier_latency
+        return self.max_drop_increase is not None or self.judges_earlier_latency
 
     @property
-    def on_earlier_latency(self) -> bool:
+    def judges_earlier_latency(self) -> bool:
         """Whether a limit is against the latency of a baseline."""
         return self.max_slowdown is not None or self.max_p50_increase is not None
 
     @property
-    def on_tokens(self) -> tuple[tuple[str, float], ...]:
+    def token_limits(self) -> tuple[tuple[str, float], ...]:
         """The ``(name, milliseconds)`` limits on times of tokens."""
         pairs = (("ttft", self.max_ttft_ms), ("tpot", self.max_tpot_ms))
         return tuple((name, allowed) for name, allowed in pairs if allowed is not None)
 
     @property
-    def on_latency(self) -> bool:
+    def judges_latency(self) -> bool:
         """Whether a limit needs the latency of this run."""
         return any(getattr(self, name) not in (None, ()) for name in limits_on("latency"))
 
@@ -307,5 +311,5 @@ OWN_SCORES = tuple(name for name, row in LIMITS.items() if row.scale == "score")
 
 @cache
 def limits_on(*about: str) -> tuple[str, ...]:
-    """Return the names of the limits whose figure is one of these kinds, see `Limit.figure`."""
+    """Return the names of the limits whose figure has any of these kinds, see `Limit.figure`."""
     return tuple(name for name, row in LIMITS.items() if row.about in about)

@@ -99,7 +99,7 @@ class TensorInfo:
 
     @property
     def free_axes(self) -> tuple[int, ...]:
-        """The axes whose sizes are free; none where the rank is unknown."""
+        """The axes whose sizes are free; none if the rank is unknown."""
         return tuple(axis for axis, size in enumerate(self.shape or ()) if size is None)
 
 
@@ -259,7 +259,7 @@ def _read_state(given: Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:
         if len({taken for _, taken in pairs}) == len(pairs):
             return pairs
     raise UsageError(
-        "Model: state tells which input takes which output in the next step",
+        "Model: state says which input takes which output in the next step",
         value=repr(given),
         allowed="a dict of output name to input name, each input once",
         fix="write state={'h_out': 'h_in'}",

@@ -58,7 +58,7 @@ class Scores:
         if not self.candidate:
             raise UsageError("Scores: there is no candidate", fix="write candidate='results/int4'")
         if self.better not in ("higher", "lower", None):
-            raise UsageError("Scores: better tells the direction", value=repr(self.better), allowed="higher, lower")
+            raise UsageError("Scores: better gives the direction", value=repr(self.better), allowed="higher, lower")
         if (self.unit is None) is not (self.scale is None):
             raise UsageError("Scores: unit and scale go together", fix="write unit='%', scale=100, or unit='', scale=1")
         if self.missing not in ("exclude", "worst"):
@@ -110,7 +110,7 @@ class Scores:
         deterministic: bool = False,
         missing: Missing = "exclude",
     ) -> Scores:
-        """Scores in files with one row for each sample: JSON, CSV with a head, or Parquet where pyarrow is there.
+        """Scores in files with one row for each sample: JSON, CSV with a head, or Parquet if pyarrow is installed.
 
         JSON has an object in each line, or is one list of objects, alone or as ``samples`` of an object.
 

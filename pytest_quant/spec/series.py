@@ -38,7 +38,7 @@ class SeriesKey(NamedTuple):
     metric: str | None
 
     @classmethod
-    def of(cls, check: Check, metric: str | None) -> SeriesKey:
+    def from_check(cls, check: Check, metric: str | None) -> SeriesKey:
         """Return the key of a check."""
         spec = check.candidate
         engine = (spec.backend, spec.precision or None, spec.scheme)

@@ -1,4 +1,4 @@
-"""Changes of level of a sequence that grows: each new value is looked at once, and what was told is never taken back.
+"""Changes of level of a sequence that grows: each new value is looked at once, and no reported change is taken back.
 
 After each value the last few are compared with all before them, down to the latest change. The budget of false alarms
 is spent in equal parts over `HORIZON` looks, and each look's over the lengths of `LENGTHS`, as in the sequential
@@ -117,7 +117,7 @@ _MOST_CORRELATED = 0.95
 
 
 def _step_t(level: Array, lengths: NDArray[np.intp], middles: tuple[Array, Array]) -> Array:
-    """Return the t of equal levels before and after, of values that may resemble the one before them.
+    """Return the t of equal levels before and after, of values that may resemble their predecessors.
 
     Student's test of two means with a common variance, in which values far from the median of their side are pulled in
     (winsorized: Yuen 1974, Biometrika 61, 165-170), so that a single far value is no change of level. Its t is

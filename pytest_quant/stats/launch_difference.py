@@ -15,7 +15,7 @@ import numpy as np
 
 from pytest_quant.result import LaunchNoise
 from pytest_quant.spec import Spread
-from pytest_quant.stats.launches import Launch, by_day
+from pytest_quant.stats.launches import Launch, group_by_day
 from pytest_quant.stats.ratio import student_quantile, student_tails
 
 FEWEST_FREEDOM = 5.0
@@ -54,7 +54,7 @@ class LaunchDifference:
     error: float
 
     @property
-    def telling(self) -> bool:
+    def knows_noise(self) -> bool:
         """Whether the launches know their own noise well enough for a proof."""
         return not self.assumed and self.freedom >= FEWEST_FREEDOM
 
@@ -120,7 +120,7 @@ class LaunchChange:
             outcome, known = self._with_more(more), len(self.head)
             # The variance of (mean of all - mean of those so far).
             moved = math.sqrt(_within(self.noise).variance * (1.0 / known - 1.0 / (known + more)))
-            return outcome.telling and not outcome.low - moved <= limit <= outcome.high + moved
+            return outcome.knows_noise and not outcome.low - moved <= limit <= outcome.high + moved
 
         return next(filter(decides, range(1, MOST_LAUNCHES + 1)), None)
 
@@ -131,7 +131,7 @@ class LaunchChange:
         number of launches of one day narrows.
         """
         now, then = self.difference(), self._with_more(more)
-        return then.telling and (not now.telling or then.high - then.low <= _WORTH * (now.high - now.low))
+        return then.knows_noise and (not now.knows_noise or then.high - then.low <= _WORTH * (now.high - now.low))
 
     def _with_more(self, more: int) -> LaunchDifference:
         """Return the difference with so many more launches of the head on its last day, as they are expected."""
@@ -152,7 +152,9 @@ class LaunchChange:
         excess : variance that launches bring whose own rounds vary by more than launches do.
         """
         groups = (self.base, self.head)
-        cells = [(day, side, values) for side, group in enumerate(groups) for day, values in by_day(group).items()]
+        cells = [
+            (day, side, values) for side, group in enumerate(groups) for day, values in group_by_day(group).items()
+        ]
         counts = np.array([len(values) for _, _, values in cells], dtype=np.float64)
         means = np.array([statistics.fmean(values) for _, _, values in cells])
         numbers = {day: number for number, day in enumerate(dict.fromkeys(day for day, _, _ in cells))}
@@ -184,7 +186,7 @@ def _within(noise: LaunchNoise) -> Spread:
 
 
 def _parts(noise: LaunchNoise) -> tuple[float, float]:
-    """Return sigma^2 and tau^2 as far as the weights need them, where only their ratio counts.
+    """Return sigma^2 and tau^2 as far as the weights need them: only their ratio counts.
 
     Where nothing is known of days, all weight lies on those that cancel out, if there are any.
     """

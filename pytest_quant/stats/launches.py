@@ -20,7 +20,7 @@ from operator import itemgetter
 
 from pytest_quant.result import LatencyFigures, LaunchFigures, LaunchNoise
 from pytest_quant.spec import UNKNOWN, Spread
-from pytest_quant.stats.draws import NORMAL_MAD
+from pytest_quant.stats.means import NORMAL_MAD
 
 _GAP = timedelta(hours=1)
 _MOST_SPAN = timedelta(hours=24)
@@ -84,7 +84,7 @@ def days_of(times: Iterable[str]) -> dict[str, int]:
 
 
 def logs_of(launches: Iterable[LaunchFigures], figure: str, days: Mapping[str, int]) -> tuple[Launch, ...]:
-    """Return the natural logarithm of a field of each launch that has it; `days` are those of all starts."""
+    """Return the natural logarithm of a field of each launch that has it; `days` are the days of all starts."""
     figures = ((launch, getattr(launch, figure)) for launch in launches)
     return tuple(
         Launch(math.log(value), days[launch.started_at], launch.error or 0.0)
@@ -103,7 +103,7 @@ def noise_of(levels: Iterable[Sequence[Launch]]) -> LaunchNoise:
     within, within_freedom, between, between_freedom = 0.0, 0.0, 0.0, 0.0
     counts: list[int] = []
     for launches in levels:
-        days = by_day(launches)
+        days = group_by_day(launches)
         for values in days.values():
             within += _squares(values)
             within_freedom += len(values) - 1
@@ -127,7 +127,7 @@ def noise_of_steps(levels: Sequence[Sequence[Launch]]) -> LaunchNoise:
     levels : groups of launches of one true value each, one commit's say, oldest first.
     """
     within = noise_of(levels)
-    days = by_day([launch for launches in levels for launch in launches])
+    days = group_by_day([launch for launches in levels for launch in launches])
     means = [statistics.fmean(values) for values in days.values()]
     steps = [abs(after - before) for before, after in itertools.pairwise(means)]
     freedom = _SHARE_OF_DIFFERENCES * len(steps)
@@ -136,13 +136,13 @@ def noise_of_steps(levels: Sequence[Sequence[Launch]]) -> LaunchNoise:
     return replace(within, between=between, per_day=per_day)
 
 
-def with_launches(noise: LaunchNoise, launches: Sequence[Launch]) -> LaunchNoise:
-    """Return `noise` with what further launches tell of those of one day."""
-    return replace(noise, within=moderated(noise.within, noise_of([launches]).within))
+def update_noise(noise: LaunchNoise, launches: Sequence[Launch]) -> LaunchNoise:
+    """Return `noise` updated by further launches of the same days."""
+    return replace(noise, within=moderate_spread(noise.within, noise_of([launches]).within))
 
 
 def common_noise(series: Sequence[LaunchNoise]) -> LaunchNoise:
-    """Return what the noise of several series on one machine has in common, to moderate that of each.
+    """Return what the noise of several series on one machine has in common, to moderate the noise of each.
 
     A day may move all series alike, so that many of them know it no better than the one with the most days.
 
@@ -150,14 +150,14 @@ def common_noise(series: Sequence[LaunchNoise]) -> LaunchNoise:
     ----------
     series : the noise of each one; fewer than three have nothing in common.
     """
-    within = pooled([noise.within for noise in series], sum(noise.within.freedom for noise in series))
+    within = pool([noise.within for noise in series], sum(noise.within.freedom for noise in series))
     most_freedom = max((noise.between.freedom for noise in series), default=0.0)
-    between = pooled([noise.between for noise in series], most_freedom)
+    between = pool([noise.between for noise in series], most_freedom)
     counts = [noise.per_day for noise in series if noise.between.freedom and between.freedom]
     return LaunchNoise(within, between, statistics.median(counts) if counts else 1.0)
 
 
-def pooled(spreads: Sequence[Spread], most_freedom: float) -> Spread:
+def pool(spreads: Sequence[Spread], most_freedom: float) -> Spread:
     """Return the mean of variances by their degrees of freedom, as what is known of one more of their kind.
 
     Parameters
@@ -177,7 +177,7 @@ def pooled(spreads: Sequence[Spread], most_freedom: float) -> Spread:
     return replace(mean, freedom=min(_COMMON_FREEDOM, most_freedom))
 
 
-def moderated(own: Spread, prior: Spread) -> Spread:
+def moderate_spread(own: Spread, prior: Spread) -> Spread:
     """Return the posterior: the mean of both variances by degrees of freedom, which add up.
 
     Smyth (2004), Statistical Applications in Genetics and Molecular Biology 3, article 3, equation 3.4.
@@ -185,10 +185,12 @@ def moderated(own: Spread, prior: Spread) -> Spread:
     return _mean_square(own.freedom * own.variance + prior.freedom * prior.variance, own.freedom + prior.freedom)
 
 
-def moderated_noise(own: LaunchNoise, common: LaunchNoise) -> LaunchNoise:
+def moderate_noise(own: LaunchNoise, common: LaunchNoise) -> LaunchNoise:
     """Return the noise of one series, drawn to what all series have in common, see `common_noise`."""
     per_day = own.per_day if own.between.freedom else common.per_day
-    return LaunchNoise(moderated(own.within, common.within), moderated(own.between, common.between), per_day)
+    return LaunchNoise(
+        moderate_spread(own.within, common.within), moderate_spread(own.between, common.between), per_day
+    )
 
 
 def _mean_square(squares: float, freedom: float) -> Spread:
@@ -196,7 +198,7 @@ def _mean_square(squares: float, freedom: float) -> Spread:
     return Spread(math.sqrt(squares / freedom), freedom) if freedom > 0.0 else UNKNOWN
 
 
-def by_day(launches: Iterable[Launch]) -> Mapping[Hashable, list[float]]:
+def group_by_day(launches: Iterable[Launch]) -> Mapping[Hashable, list[float]]:
     """Return the values of launches by their day, in the given order."""
     days: dict[Hashable, list[float]] = {}
     for launch in launches:

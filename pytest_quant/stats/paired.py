@@ -57,7 +57,7 @@ def tango_interval(lost: float, won: float, n: float, *, confidence: float = 0.9
     def excess(delta: float) -> float:
         return abs(_score(lost, won, n, delta)) - z
 
-    return crossing(estimate, -1.0, excess), crossing(estimate, 1.0, excess)
+    return find_crossing(estimate, -1.0, excess), find_crossing(estimate, 1.0, excess)
 
 
 def _score(lost: float, won: float, n: float, delta: float) -> float:
@@ -70,13 +70,13 @@ def _score(lost: float, won: float, n: float, delta: float) -> float:
 
 
 def _most_likely_won(lost: float, won: float, delta: float) -> float:
-    """Return the share of samples that only the candidate gets right, most likely where the difference is `delta`."""
+    """Return the share of samples that only the candidate gets right, most likely if the difference is `delta`."""
     b = (2.0 - lost + won) * delta - lost - won
     c = -won * delta * (1.0 - delta)
     return (math.sqrt(max(0.0, b * b - 8.0 * c)) - b) / 4.0
 
 
-def crossing(inside: float, outside: float, excess: Callable[[float], float]) -> float:
+def find_crossing(inside: float, outside: float, excess: Callable[[float], float]) -> float:
     """Bisect between a difference that the test accepts and the end of the range."""
     if excess(outside) <= 0.0:
         return outside
@@ -223,7 +223,7 @@ class Resampling:
     groups: int
 
     def lasts_s(self, score_s: float, n: int) -> float:
-        """Return about how many seconds an interval takes where one score of all `n` samples takes `score_s`."""
+        """Return about how many seconds an interval takes if a score of all `n` samples takes `score_s`."""
         return 2.0 * (self.resamples + self.groups) * score_s * min(1.0, self.samples / n)
 
 
@@ -333,7 +333,7 @@ def paired_bootstrap(
 
 
 def _score_of(rows: Array, aggregate: Callable[[Array], float]) -> float:
-    """Return the score of `rows`, NaN where it is undefined."""
+    """Return the score of `rows`, NaN if it is undefined."""
     try:
         return float(aggregate(rows))
     except (ValueError, RuntimeError):

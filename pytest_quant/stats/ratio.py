@@ -67,7 +67,7 @@ def percentile_bounds(
 
 
 def runs_needed(percentile: float, confidence: float = 0.95, beyond: int = 0) -> int:
-    """Return the fewest samples n that bound a percentile from above when the largest `beyond` of them are left out.
+    """Return the fewest samples n that bound a percentile from above without their largest `beyond`.
 
     Without any that is 1 - (percentile / 100)^n >= confidence: at 95 % 29 for p90, 59 for p95 and 299 for p99.
 
@@ -137,19 +137,19 @@ def incomplete_beta(x: float, rest: float, a: float, b: float) -> float:
 
 def _fraction(x: float, a: float, b: float) -> float:
     """Continued fraction DLMF 8.17.22, from the front by Lentz's method (1976, Applied Optics 15, 668-671)."""
-    upper, lower = 1.0, 1.0 / _not_zero(1.0 - (a + b) * x / (a + 1.0))
+    upper, lower = 1.0, 1.0 / _avoid_zero(1.0 - (a + b) * x / (a + 1.0))
     value = lower
     for m in range(1, _MOST_TERMS):
         even = m * (b - m) * x / ((a + 2 * m - 1.0) * (a + 2 * m))
         odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1.0))
         for term in (even, odd):
-            lower = 1.0 / _not_zero(1.0 + term * lower)
-            upper = _not_zero(1.0 + term / upper)
+            lower = 1.0 / _avoid_zero(1.0 + term * lower)
+            upper = _avoid_zero(1.0 + term / upper)
             value *= lower * upper
         if abs(lower * upper - 1.0) < _PRECISION:
             break
     return value
 
 
-def _not_zero(value: float) -> float:
+def _avoid_zero(value: float) -> float:
     return value if abs(value) > _TINY else _TINY

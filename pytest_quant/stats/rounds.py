@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_quant.spec import Spread
-from pytest_quant.stats.draws import MEDIAN_EFFICIENCY, NORMAL_MAD, Draw, mean_of_launches, session_spread
+from pytest_quant.stats.means import MEDIAN_EFFICIENCY, NORMAL_MAD, ValueWithError, mean_of_launches, session_spread
 from pytest_quant.stats.ratio import Estimate
 
 Floats = NDArray[np.float64]
@@ -66,7 +66,7 @@ def sign_boundary(looks: tuple[int, ...], spent: tuple[float, ...]) -> Boundary:
 
 @dataclass(frozen=True, slots=True)
 class Looks:
-    """Looks at the rounds of one measurement, with errors that hold over all of them together.
+    """Looks at the rounds of one measurement, with errors that hold over all looks together.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class Looks:
     confidence: float = 0.95
 
     def until(self, rounds: int) -> tuple[int, ...]:
-        """Return the looks up to `rounds`, which is one itself: where the time is spent, the last one comes early."""
+        """Return the looks up to `rounds`, itself a look: when the time is spent, the last look comes early."""
         return (*range(self.first, min(rounds, self.most), self.every), min(rounds, self.most))
 
     def boundary(self, rounds: int) -> Boundary:
@@ -98,7 +98,7 @@ class Looks:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A median and an interval around it, one for each measurement where they are arrays; all in one unit."""
+    """A median and an interval around it, or arrays with an entry for each measurement; all in one unit."""
 
     value: Floats
     low: Floats
@@ -150,7 +150,7 @@ class JudgedRounds:
 
 
 def autocorrelation(values: Floats) -> Floats:
-    """Return the correlation of each value of the last axis with the one before it, -1..1; 0 where all are equal."""
+    """Return the correlation of each value of the last axis with its predecessor, -1..1; 0 if all are equal."""
     off = values - values.mean(axis=-1, keepdims=True)
     power = (off * off).sum(axis=-1)
     return np.asarray((off[..., 1:] * off[..., :-1]).sum(axis=-1) / np.where(power > 0.0, power, 1.0))
@@ -167,8 +167,8 @@ def resemblance(values: Floats, levels: int = 1) -> Floats:
     return np.asarray(np.clip(unbiased, 0.0, _MOST_ALIKE))
 
 
-def moderated_sd(prior: Spread, deviation: Floats, error: Floats) -> Floats:
-    """Return the standard deviation between sessions when a pair of them has shown itself `deviation` apart.
+def moderate_sd(prior: Spread, deviation: Floats, error: Floats) -> Floats:
+    """Return the standard deviation between sessions after a pair of sessions was found `deviation` apart.
 
     What was known counts as `known.freedom` draws, the new one once (Smyth 2004, Stat. Appl. Genet. Mol. Biol. 3, 3):
     its square, less what its rounds alone explain.
@@ -183,7 +183,7 @@ def moderated_sd(prior: Spread, deviation: Floats, error: Floats) -> Floats:
     return np.sqrt((prior.freedom * prior.sd**2 + shown) / (prior.freedom + 1.0))
 
 
-def widened(span: Span, rounds_times: Floats, session: Floats) -> Span:
+def widen_span(span: Span, rounds_times: Floats, session: Floats) -> Span:
     """Widen an interval of rounds, and add the independent error of a session.
 
     Independent errors are combined by their squares on either side of the value (Zou and Donner 2008, Statistics in
@@ -203,7 +203,7 @@ def widened(span: Span, rounds_times: Floats, session: Floats) -> Span:
 def judge_ratio(
     reference: Floats, null: Floats, candidate: Floats, looks: Looks, prior: Spread
 ) -> tuple[JudgedRounds, JudgedRounds]:
-    """Judge log(reference / candidate), and log(null / reference), which tells how far sessions lie apart.
+    """Judge log(reference / candidate), and log(null / reference), which shows how far sessions lie apart.
 
     Parameters
     ----------
@@ -222,7 +222,7 @@ def judge_ratio(
     # 3.2.
     beyond = looks.boundary(rounds)[0][-1]
     errors = (2 * (rounds if beyond is None else beyond) - rounds) / rounds**0.5
-    sd = moderated_sd(prior, apart.span.value, apart.rounds_width / (2.0 * errors))
+    sd = moderate_sd(prior, apart.span.value, apart.rounds_width / (2.0 * errors))
     return judge_rounds(ratio, neighbours, looks, sd), apart
 
 
@@ -237,9 +237,9 @@ class SessionSet:
     candidate : time of the candidate.
     """
 
-    ratio: Draw
-    null: Draw
-    candidate: Draw
+    ratio: ValueWithError
+    null: ValueWithError
+    candidate: ValueWithError
 
 
 def session_sets(reference: Floats, null: Floats, candidate: Floats, sizes: Sequence[int]) -> list[SessionSet]:
@@ -275,7 +275,12 @@ def session_sets(reference: Floats, null: Floats, candidate: Floats, sizes: Sequ
     ]
     figures = zip(ratios, medians(null - reference), medians(candidate), sizes, strict=True)
     return [
-        SessionSet(*(Draw(float(value), error / math.sqrt(size)) for value, error in zip(values, errors, strict=True)))
+        SessionSet(
+            *(
+                ValueWithError(float(value), error / math.sqrt(size))
+                for value, error in zip(values, errors, strict=True)
+            )
+        )
         for *values, size in figures
     ]
 
@@ -288,7 +293,7 @@ in place of the 1 + 1 of the null."""
 def judge_sets(
     sets: Sequence[SessionSet], prior: Spread, confidence: float
 ) -> tuple[Estimate, Estimate, Estimate, float]:
-    """Judge two or more sets of sessions, each of them a draw of the noise between sessions.
+    """Judge two or more sets of sessions; each set is a draw of the noise between sessions.
 
     Each null is one more draw of that noise, independent of the ratio beside it, since the mean of two sessions and
     their difference are. They are averaged with what was known, see `session_spread`, and then with what the sets' own
@@ -301,7 +306,7 @@ def judge_sets(
     """
     spread = session_spread(prior, [each.null for each in sets])
 
-    def mean(draws: list[Draw], share: float) -> Estimate:
+    def mean(draws: list[ValueWithError], share: float) -> Estimate:
         of_mean = Spread(math.sqrt(share) * spread.sd, spread.freedom)
         values, errors = [draw.value for draw in draws], [draw.error for draw in draws]
         return mean_of_launches(values, errors, of_mean, confidence=confidence, draws=2 * len(sets))
@@ -335,6 +340,6 @@ def judge_rounds(values: Floats, neighbours: tuple[Floats, ...], looks: Looks, s
     n = values.shape[-1]
     alike = np.max([resemblance(neighbour) for neighbour in neighbours], axis=0)
     share = (1.0 - alike) / (1.0 + alike)
-    of_rounds = widened(median_span(values, looks.boundary(n)[0][-1]), 1.0 / np.sqrt(share), np.zeros(1))
-    whole = widened(of_rounds, np.ones(1), reach(looks.confidence) * session_sd)
+    of_rounds = widen_span(median_span(values, looks.boundary(n)[0][-1]), 1.0 / np.sqrt(share), np.zeros(1))
+    whole = widen_span(of_rounds, np.ones(1), reach(looks.confidence) * session_sd)
     return JudgedRounds(whole, of_rounds.high - of_rounds.low, alike, np.maximum(n * share, 1.0), session_sd)

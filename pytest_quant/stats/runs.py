@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_quant.stats.paired import crossing, samples_to_resolve, tango_interval, variance_at
+from pytest_quant.stats.paired import find_crossing, samples_to_resolve, tango_interval, variance_at
 from pytest_quant.stats.ratio import student_quantile
 
 Array = NDArray[Any]
@@ -43,7 +43,7 @@ class RunNoise:
 NO_NOISE_KNOWN = RunNoise(0.0, None, 0)
 
 
-def assumed_noise(run_sd: float, *runs: int) -> RunNoise:
+def assume_noise(run_sd: float, *runs: int) -> RunNoise:
     """Return the noise of sides with so many runs whose scores differ by `run_sd`, as if that were known for sure."""
     return RunNoise(run_sd**2 * sum(1.0 / number for number in runs), None, _SURE)
 
@@ -51,7 +51,7 @@ def assumed_noise(run_sd: float, *runs: int) -> RunNoise:
 def run_noise(
     reference: Array, candidate: Array, earlier_sd: float = 0.0, earlier_freedom: int = 0, copies: Copies = ((), ())
 ) -> RunNoise:
-    """Tell the noise between runs from that of single answers.
+    """Separate the noise between runs from the noise of single answers.
 
     All runs see the same samples, and a run belongs to one side: score = side + sample + run + rest, a two-way analysis
     of variance in each side (Obuchowski and Rockette 1995, Communications in Statistics - Simulation and Computation
@@ -94,7 +94,7 @@ def run_noise(
 
 
 def tango_of_runs(reference: Array, candidate: Array, *, confidence: float = 0.95) -> tuple[float, float]:
-    """Score interval of the drop of right answers over the samples, which those of further runs need not lie in.
+    """Score interval of the drop of right answers over the samples, in which the drops of further runs need not lie.
 
     A sample's difference d of its shares of right answers is lost where it is positive and won where it is negative.
     Shares of several runs vary less than single answers, whose variance is E|d| - (E d)^2, so that the counts are those
@@ -112,7 +112,7 @@ def tango_of_runs(reference: Array, candidate: Array, *, confidence: float = 0.9
     -------
     Lower and upper end, within -1..1.
     """
-    lost, won, times = _as_answers(reference, candidate)
+    lost, won, times = _count_answers(reference, candidate)
     n = reference.shape[1] * times
     return tango_interval(lost * n, won * n, n, confidence=confidence)
 
@@ -125,13 +125,13 @@ def samples_of_runs(reference: Array, candidate: Array, limit: float) -> int | N
     reference, candidate : as in `tango_of_runs`.
     limit : largest allowed drop, as a share of the samples.
     """
-    lost, won, times = _as_answers(reference, candidate)
+    lost, won, times = _count_answers(reference, candidate)
     drop, at_limit = lost - won, variance_at(lost, won, limit)
     variance = (lost + won - drop**2) / times
     return samples_to_resolve(variance, drop, limit, at_limit=None if at_limit is None else at_limit / times)
 
 
-def _as_answers(reference: Array, candidate: Array) -> tuple[float, float, float]:
+def _count_answers(reference: Array, candidate: Array) -> tuple[float, float, float]:
     """Return the shares of samples lost and won, and how many single answers a sample's difference is worth."""
     differences = reference.mean(axis=0) - candidate.mean(axis=0)
     lost, won = (float(np.mean(np.maximum(sign * differences, 0.0))) for sign in (1.0, -1.0))
@@ -139,7 +139,7 @@ def _as_answers(reference: Array, candidate: Array) -> tuple[float, float, float
     return lost, won, (lost + won - (lost - won) ** 2) / variance if variance > _ROUNDING else 1.0
 
 
-def with_run_noise(
+def add_run_noise(
     drop: float, ends: tuple[float, float], noise: RunNoise, confidence: float = 0.95
 ) -> tuple[float, float]:
     """Widen the interval that the samples give, so that it holds for further runs too.
@@ -178,7 +178,7 @@ def tail_beyond(limit: float, drop: float, low: float, noise: RunNoise, confiden
     limit, drop : the largest drop that is allowed, and that of the scores.
     low : lower end of the interval that the samples give, which has `confidence`; its distance is taken to grow with
         the normal quantile.
-    noise : between runs, see `with_run_noise`.
+    noise : between runs, see `add_run_noise`.
 
     Returns
     -------
@@ -188,6 +188,6 @@ def tail_beyond(limit: float, drop: float, low: float, noise: RunNoise, confiden
 
     def excess(p: float) -> float:
         ends = drop - NormalDist().inv_cdf(1.0 - p) * error, drop
-        return with_run_noise(drop, ends, noise, 1.0 - 2.0 * p)[0] - limit
+        return add_run_noise(drop, ends, noise, 1.0 - 2.0 * p)[0] - limit
 
-    return crossing(0.0, 0.5, excess)
+    return find_crossing(0.0, 0.5, excess)

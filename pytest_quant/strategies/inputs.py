@@ -86,11 +86,11 @@ def inputs(
             extent = named_bounds.get(tensor.name) or rows.get(tensor.name)
             elements[tensor.name] = [_element(tensor, each, extent, scale) for each in values]
         if samples:
-            return _around_samples(elements, samples, layout, _range(layout.fixed_batch_size or batch_size))
+            return _draw_samples(elements, samples, layout, _range(layout.fixed_batch_size or batch_size))
         counting = {axes[name][axis]: batch_size for name, axis in layout.axes.items() if axis is not None}
         ranges: dict[int | str, tuple[int, int]]
         ranges = {axis: _range((named_sizes | counting).get(axis, (1, _MAX_SIZE))) for axis in free}
-        return _without_samples(signature.inputs, axes, elements, ranges)
+        return _draw_elements(signature.inputs, axes, elements, ranges)
 
     return st.deferred(strategy)
 
@@ -193,7 +193,7 @@ def _element(
 
 
 @st.composite
-def _replaced(draw: st.DrawFn, elements: Sequence[st.SearchStrategy[Any]], array: NDArray[Any]) -> NDArray[Any]:
+def _replace_elements(draw: st.DrawFn, elements: Sequence[st.SearchStrategy[Any]], array: NDArray[Any]) -> NDArray[Any]:
     """Draw a copy of `array` with up to four elements replaced; none when shrunk.
 
     An image has too many elements to draw each.
@@ -206,7 +206,7 @@ def _replaced(draw: st.DrawFn, elements: Sequence[st.SearchStrategy[Any]], array
 
 
 @st.composite
-def _without_samples(
+def _draw_elements(
     draw: st.DrawFn,
     tensors: Sequence[TensorInfo],
     axes: Mapping[str, Sequence[int | str]],
@@ -219,7 +219,7 @@ def _without_samples(
     for tensor in tensors:
         shape = [sizes.get(axis, axis) for axis in axes[tensor.name]]
         values = elements[tensor.name]
-        feeds[tensor.name] = draw(_replaced(values, np.full(shape, draw(values[0]), tensor.dtype)))  # type: ignore[arg-type]
+        feeds[tensor.name] = draw(_replace_elements(values, np.full(shape, draw(values[0]), tensor.dtype)))  # type: ignore[arg-type]
     return feeds
 
 
@@ -230,7 +230,7 @@ def _read_samples(data: object, signature: Signature, model: Model | None) -> tu
     ------
     DataError : the data is not usable or does not fit the model.
     """
-    opened = open_data(Dataset.of(data), signature, model)
+    opened = open_data(Dataset.from_fixture(data), signature, model)
     axes = opened.layout.axes
     rows = [
         {
@@ -243,7 +243,7 @@ def _read_samples(data: object, signature: Signature, model: Model | None) -> tu
 
 
 @st.composite
-def _around_samples(
+def _draw_samples(
     draw: st.DrawFn, elements: Elements, rows: Sequence[Feeds], layout: Layout, counts: tuple[int, int]
 ) -> Feeds:
     """Draw a list of samples of one shape, from which hypothesis can remove those that do not matter.
@@ -256,12 +256,12 @@ def _around_samples(
     alike = draw(st.sampled_from(list(by_shape.values())))
     samples = [
         {
-            name: array if array.dtype.kind == "O" else draw(_replaced(elements[name], array))
+            name: array if array.dtype.kind == "O" else draw(_replace_elements(elements[name], array))
             for name, array in row.items()
         }
         for row in draw(st.lists(st.sampled_from(alike), min_size=counts[0], max_size=counts[1]))
     ]
-    return layout.arranged(
+    return layout.arrange(
         {
             name: samples[0][name] if axis is None else np.stack([sample[name] for sample in samples])
             for name, axis in layout.axes.items()

@@ -22,7 +22,7 @@ Property: TypeAlias = Callable[[Engine, Engine, Feeds], None]
 
 
 def finite(engine: Engine, reference: Engine, feeds: Feeds) -> None:
-    """Check that no output is NaN or infinite where the reference's is finite.
+    """Check that no output is NaN or infinite if the reference's is finite.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def finite(engine: Engine, reference: Engine, feeds: Feeds) -> None:
         if ours.dtype.kind == theirs.dtype.kind == "f":
             both = {"candidate": ours, "reference": theirs}
             apart = np.where(np.isfinite(theirs) & ~np.isfinite(ours), math.inf, 0.0)
-            _require("not finite where the reference is", name, both, apart, 0.0, feeds)
+            _require("not finite, and the reference is", name, both, apart, 0.0, feeds)
 
 
 def bounded_error(
@@ -74,7 +74,7 @@ def bounded_error(
         of_range = None if max_range_pct is None else max_range_pct / 100 * _range(theirs)
         for limit, allowed in (("max_abs_error", max_abs_error), ("max_range_pct", of_range)):
             if allowed is not None:
-                _require(f"{limit} is broken", name, both, _apart(ours, theirs), allowed, feeds)
+                _require(f"{limit} is broken", name, both, _find_distance(ours, theirs), allowed, feeds)
 
 
 def batch_invariant(engine: Engine, reference: Engine, feeds: Feeds, *, max_range_pct: float = 1.0) -> None:
@@ -111,7 +111,7 @@ def batch_invariant(engine: Engine, reference: Engine, feeds: Feeds, *, max_rang
                 part = np.take(array, [sample], grown[0])
             both = {"in the batch": part, "alone": single}
             allowed = max_range_pct / 100 * _range(array)
-            _require(f"sample {sample} depends on its batch", name, both, _apart(part, single), allowed, feeds)
+            _require(f"sample {sample} depends on its batch", name, both, _find_distance(part, single), allowed, feeds)
 
 
 def deterministic(engine: Engine, reference: Engine, feeds: Feeds) -> None:
@@ -131,7 +131,7 @@ def deterministic(engine: Engine, reference: Engine, feeds: Feeds) -> None:
     first, second = engine.run(feeds), engine.run(feeds)
     for name, array in first.items():
         both = {"first run": array, "second run": second[name]}
-        _require("two runs differ", name, both, _apart(array, second[name]), 0.0, feeds)
+        _require("two runs differ", name, both, _find_distance(array, second[name]), 0.0, feeds)
 
 
 def _pairs(engine: Engine, reference: Engine, feeds: Feeds) -> Iterator[tuple[str, NDArray[Any], NDArray[Any]]]:
@@ -144,11 +144,11 @@ def _pairs(engine: Engine, reference: Engine, feeds: Feeds) -> Iterator[tuple[st
         other = ours[output_names[name]]
         if other.shape != array.shape:
             both = {"candidate": other, "reference": array}
-            _require("another shape than the reference's", name, both, _apart(other, array), 0.0, feeds)
+            _require("another shape than the reference's", name, both, _find_distance(other, array), 0.0, feeds)
         yield name, array, other
 
 
-def _apart(first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.float64]:
+def _find_distance(first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.float64]:
     """Return how far each value is from its counterpart.
 
     Infinitely where only one is finite, infinities or texts differ, and in all where the shapes do.
@@ -164,7 +164,7 @@ def _apart(first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _range(array: NDArray[Any]) -> float:
-    """Return the largest less the smallest finite value, or the largest magnitude where that is more."""
+    """Return the largest less the smallest finite value, or the largest magnitude if that is more."""
     if array.dtype.kind not in "biuf":
         return 0.0
     values = array[np.isfinite(array)].astype(np.float64)

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from pytest_quant.backends import Availability, Backend, Engine, Feeds, Offer
-from pytest_quant.backends.feeds import fitting_batches
+from pytest_quant.backends.feeds import check_batches
 from pytest_quant.environment.machine import version
 from pytest_quant.spec import EngineSpec
 
@@ -51,12 +51,12 @@ class NumpyBackend(Backend):
         """Write the smallest and largest value of each activation that an eligible node reads."""
         from pytest_quant.testing.numpy_engine import activation_ranges
 
-        fitting = fitting_batches(batches(), self.signature(spec.model), spec.model.name)
+        fitting = check_batches(batches(), self.signature(spec.model), spec.model.name)
         ranges = activation_ranges(spec.model, fitting)
         (folder / _RANGES).write_text(json.dumps(ranges), encoding="utf-8")
 
     def build(self, spec: EngineSpec, calibration: Path | None, folder: Path) -> None:
-        """Write the rounded model; the float one stays where it is."""
+        """Write the rounded model; the float model stays where it is."""
         from pytest_quant.testing.numpy_engine import write_rounded
 
         if spec.scheme is None:

@@ -19,7 +19,7 @@ from onnx.reference import ReferenceEvaluator
 from pytest_quant.backends import Engine, Feeds, Outputs
 from pytest_quant.backends.onnx_files import model_file, read_signature, size_bytes
 from pytest_quant.backends.readback import Kind, Tallied, tally
-from pytest_quant.backends.runtime import failing_as
+from pytest_quant.backends.runtime import name_errors
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec, Model
 
@@ -43,7 +43,9 @@ class NumpyEngine(Engine):
         if self.simulated:
             self.notes = ("int8 is simulated: values are rounded to 8 bits and computed in float",)
         self._graph = onnx.load(path).graph
-        with failing_as(f"numpy cannot run {path.name}", "use a runtime that knows the operator, as backend='ort' may"):
+        with name_errors(
+            f"numpy cannot run {path.name}", "use a runtime that knows the operator, as backend='ort' may"
+        ):
             self._evaluator = ReferenceEvaluator(str(path))
 
     def _run(self, feeds: Feeds) -> Outputs:
@@ -55,7 +57,7 @@ class NumpyEngine(Engine):
         return partial(self._evaluator.run, None, feeds)
 
     def _coverage(self, feeds: Feeds) -> Coverage:
-        """Count the eligible nodes whose operands are rounded to 8 bits; for a float engine, all of them."""
+        """Count the eligible nodes whose operands are rounded to 8 bits; for a float engine, all eligible nodes."""
         self._prepare(feeds)()
         return tally(
             [
@@ -76,7 +78,7 @@ class NumpyEngine(Engine):
         del self._evaluator
 
 
-def rounded(weights: NDArray[np.float32], axis: int) -> NDArray[np.float32]:
+def round_weights(weights: NDArray[np.float32], axis: int) -> NDArray[np.float32]:
     """Round `weights` to multiples of max|w| / 127, for each index of `axis` apart."""
     others = tuple(i for i in range(weights.ndim) if i != axis % weights.ndim)
     scale = np.abs(weights).max(axis=others, keepdims=True) / 127.0
@@ -120,12 +122,12 @@ def write_rounded(spec: EngineSpec, ranges: Ranges, target: Path) -> None:
                     # A copy, so that an excluded node keeps the original.
                     axis = _channel_axis(node)
                     node.input[index] = f"{name}_axis{axis}{_ROUNDED}"
-                    array = rounded(weights[name], axis)
+                    array = round_weights(weights[name], axis)
                     added[node.input[index]] = numpy_helper.from_array(array, node.input[index])
                 elif name in ranges:
                     node.input[index] = name + _ROUNDED
                     if f"{name}_scale" not in added:
-                        nodes += _rounding(name, *ranges[name], added)
+                        nodes += _make_rounding(name, *ranges[name], added)
         nodes.append(node)
     whole = helper.make_graph(nodes, graph.name, graph.input, graph.output, [*graph.initializer, *added.values()])
     onnx.save_model(helper.make_model(whole, opset_imports=model.opset_import, ir_version=model.ir_version), target)
@@ -137,7 +139,7 @@ def _channel_axis(node: onnx.NodeProto) -> int:
     return 0 if node.op_type == "Conv" or transposed else -1
 
 
-def _rounding(name: str, low: float, high: float, added: dict[str, onnx.TensorProto]) -> list[onnx.NodeProto]:
+def _make_rounding(name: str, low: float, high: float, added: dict[str, onnx.TensorProto]) -> list[onnx.NodeProto]:
     """Return the nodes that round `name` to 256 levels from `low` to `high`, zero among them, and add their operands.
 
     They compute in float: onnx's evaluator has DequantizeLinear of the newest opsets only.

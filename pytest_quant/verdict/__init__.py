@@ -10,21 +10,21 @@ from dataclasses import dataclass, replace
 
 from pytest_quant.result import AccuracyResult, Baseline, LatencyResult, Measured, Status, Verdict
 from pytest_quant.spec import Limits
-from pytest_quant.verdict.accuracy import accuracy_verdicts
+from pytest_quant.verdict.accuracy_limits import accuracy_verdicts
 from pytest_quant.verdict.doubt import (
     accuracy_left_out,
-    beside_missing,
+    allow_for_missing,
     doubt_worthless_scores,
-    open_on_placeholder,
-    open_where_classes_change,
+    inconclusive_if_classes_change,
+    inconclusive_if_placeholder,
+    note_unread_outputs,
     reference_doubts,
     require_agreement,
-    unread_outputs,
 )
-from pytest_quant.verdict.latency import OF_ALL_LAUNCHES, latency_verdicts
-from pytest_quant.verdict.rules import coverage_verdicts, resource_verdicts, without_baseline
+from pytest_quant.verdict.latency_limits import OF_ALL_LAUNCHES, latency_verdicts
+from pytest_quant.verdict.rules import coverage_verdicts, mark_no_baseline, resource_verdicts
 
-__all__ = ["Judge", "reference_doubts", "unread_outputs", "worst"]
+__all__ = ["Judge", "note_unread_outputs", "reference_doubts", "worst"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Judge:
 
         def on_accuracy(accuracy: AccuracyResult) -> tuple[Iterable[Verdict], Iterable[Verdict]]:
             own = accuracy_verdicts(limits, accuracy, check.confidence, check.output)
-            if not limits.on_history:
+            if not limits.judges_history:
                 return own, ()
             # Here, because other checks need no statistics of launches.
             from pytest_quant.verdict.baseline import baseline_verdicts
@@ -76,8 +76,8 @@ class Judge:
             own, against_earlier = map(require_agreement, (own, against_earlier), on_accuracy(again))
         if lacking := measured.accuracy.candidate_missing:
             at_worst = ((), ()) if measured.accuracy_at_worst is None else on_accuracy(measured.accuracy_at_worst)
-            own, against_earlier = map(beside_missing, (own, against_earlier), at_worst, (lacking, lacking))
-        own = open_where_classes_change(own, measured.unsteady)
+            own, against_earlier = map(allow_for_missing, (own, against_earlier), at_worst, (lacking, lacking))
+        own = inconclusive_if_classes_change(own, measured.unsteady)
         verdicts = (
             *doubt_worthless_scores(own, measured.accuracy, check.output),
             *latency_verdicts(limits, latency, check.latency_off),
@@ -88,11 +88,11 @@ class Judge:
         if check.is_alone and measured.accuracy.drop is None:
             why = measured.accuracy.note
             # The candidate's own score needs nothing to compare with.
-            return tuple(each if each.limit == "min_accuracy" else without_baseline(each, why) for each in verdicts)
+            return tuple(each if each.limit == "min_accuracy" else mark_no_baseline(each, why) for each in verdicts)
         kept = dict.fromkeys(engine.words for engine in measured.unsteady if engine.keeps_state)
         if why_not := check.accuracy_off or "; ".join(kept):
             verdicts = tuple(accuracy_left_out(verdicts, why_not))
-        return tuple(open_on_placeholder(verdicts, check.dataset)) if check.dataset.stands_in else verdicts
+        return tuple(inconclusive_if_placeholder(verdicts, check.dataset)) if check.dataset.stands_in else verdicts
 
 
 def worst(verdicts: Sequence[Verdict]) -> Status:

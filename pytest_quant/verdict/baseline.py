@@ -1,4 +1,4 @@
-"""Limits against earlier records of the same series: accepted ones, else those of the target branch.
+"""Limits against earlier records of the same series: accepted records, else the records of the target branch.
 
 Latency is judged with the noise of both sides: launches differ by more than their rounds tell, and days by more than
 launches, so that a baseline is no constant. See `pytest_quant.stats.launches`.
@@ -20,23 +20,29 @@ from pytest_quant.result import (
     Verdict,
 )
 from pytest_quant.spec import Limits
-from pytest_quant.stats.draws import LOOKS
 from pytest_quant.stats.launch_difference import (
     FEWEST_FREEDOM,
     LaunchChange,
     LaunchDifference,
     percent,
 )
-from pytest_quant.stats.launches import Launch, days_of, launch_of, logs_of, with_launches
-from pytest_quant.verdict.accuracy import beside_unknown_runs
-from pytest_quant.verdict.latency import beside_null, with_null
-from pytest_quant.verdict.rules import by_interval, by_value, not_measured, without_baseline, written
+from pytest_quant.stats.launches import Launch, days_of, launch_of, logs_of, update_noise
+from pytest_quant.stats.means import LAUNCH_LOOKS
+from pytest_quant.verdict.accuracy_limits import allow_for_run_noise
+from pytest_quant.verdict.latency_limits import describe_null, find_null_distance
+from pytest_quant.verdict.rules import (
+    format_limit,
+    judge_by_interval,
+    judge_by_value,
+    mark_no_baseline,
+    mark_unmeasured,
+)
 
 
 def baseline_verdicts(
     limits: Limits, accuracy: AccuracyResult, latency: LatencyResult | None, baseline: Baseline | str | None
 ) -> Iterator[Verdict]:
-    """Yield the verdicts on `max_slowdown`, `max_p50_increase` and `max_drop_increase`, where the check sets them.
+    """Yield the verdicts on `max_slowdown`, `max_p50_increase` and `max_drop_increase`, if the check sets them.
 
     Parameters
     ----------
@@ -58,7 +64,7 @@ def _increases(limits: Limits, latency: LatencyResult | None, baseline: Baseline
     if limits.max_slowdown is not None:
         verdict = _latency("max_slowdown", limits.max_slowdown, latency, baseline)
         if limits.max_p50_increase is None and latency is not None and isinstance(baseline, Baseline):
-            verdict = _with_absolute(verdict, latency, baseline)
+            verdict = _add_absolute(verdict, latency, baseline)
         yield verdict
     if limits.max_p50_increase is not None:
         yield _latency("max_p50_increase", limits.max_p50_increase, latency, baseline)
@@ -70,39 +76,39 @@ def increases_to_narrow(limits: Limits, latency: LatencyResult, baseline: Baseli
         return
     for verdict in _increases(limits, latency, baseline):
         increase = _increase(verdict.limit, latency, baseline)
-        if increase is not None and increase.change.narrows_with(LOOKS[-1] - 1):
+        if increase is not None and increase.change.narrows_with(LAUNCH_LOOKS[-1] - 1):
             yield verdict
 
 
-def _no_baseline(limit: str, allowed: float, baseline: str | None) -> Verdict:
+def _missing_baseline(limit: str, allowed: float, baseline: str | None) -> Verdict:
     why = "no record of this series was accepted" if baseline is None else baseline
-    return without_baseline(not_measured(limit, allowed, why), why)
+    return mark_no_baseline(mark_unmeasured(limit, allowed, why), why)
 
 
 def _latency(limit: str, allowed: float, latency: LatencyResult | None, baseline: Baseline | str | None) -> Verdict:
     if latency is None:
-        return not_measured(limit, allowed, "latency measurement is off")
+        return mark_unmeasured(limit, allowed, "latency measurement is off")
     if not isinstance(baseline, Baseline):
-        return _no_baseline(limit, allowed, baseline)
+        return _missing_baseline(limit, allowed, baseline)
     increase = _increase(limit, latency, baseline)
     if increase is None:
         why = f"the baseline of {baseline.commit[:12]} was timed on another machine or in another way, or not at all"
-        return _no_baseline(limit, allowed, why)
-    apart = beside_null(latency)
+        return _missing_baseline(limit, allowed, why)
+    apart = find_null_distance(latency)
     found, head = increase.difference, increase.change.head
     observed, ends = percent(found.value), (percent(found.low), percent(found.high))
     if latency.reasons and apart is None:
         reason = f"the timing is not to be trusted: {'; '.join(latency.reasons)}"
         return Verdict(limit, allowed, observed, Status.INCONCLUSIVE, reason)
     counted = f" in {len(head)} launches" if len(head) > 1 else ""
-    figure = f"{increase}{counted} against {_counted(increase.change.base)} of {baseline.commit[:12]}"
-    verdict = by_interval(limit, allowed, observed, ends, figure=figure, bound=f"{written(allowed)} %")
+    figure = f"{increase}{counted} against {_count_launches(increase.change.base)} of {baseline.commit[:12]}"
+    verdict = judge_by_interval(limit, allowed, observed, ends, figure=figure, bound=f"{format_limit(allowed)} %")
     status = verdict.status
-    if status is Status.FAIL and not found.telling:
+    if status is Status.FAIL and not found.knows_noise:
         status = Status.INCONCLUSIVE
-    reason = with_null(verdict.reason, apart)
+    reason = describe_null(verdict.reason, apart)
     if status is Status.INCONCLUSIVE and apart is None:
-        reason += f"; {_what_would_tell(increase.change, allowed, baseline)}"
+        reason += f"; {_advise(increase.change, allowed, baseline)}"
     return replace(verdict, status=status, reason=reason)
 
 
@@ -149,12 +155,12 @@ def _increase(limit: str, latency: LatencyResult, baseline: Baseline) -> _Increa
     if not base or not head:
         return None
     old, new = (math.exp(statistics.median(launch.value for launch in side)) for side in (base, head))
-    change = LaunchChange(base, head, with_launches(noise, head))
-    return _Increase(change, words.format(old, new), beside_null(latency) or 0.0)
+    change = LaunchChange(base, head, update_noise(noise, head))
+    return _Increase(change, words.format(old, new), find_null_distance(latency) or 0.0)
 
 
-def _with_absolute(verdict: Verdict, latency: LatencyResult, baseline: Baseline) -> Verdict:
-    """Add to a verdict on the ratio alone that the candidate itself became slower, where it did."""
+def _add_absolute(verdict: Verdict, latency: LatencyResult, baseline: Baseline) -> Verdict:
+    """Add to a verdict on the ratio alone that the candidate itself became slower, if it did."""
     increase = _increase("max_p50_increase", latency, baseline)
     if verdict.observed is None or increase is None or increase.difference.low <= 0.0:
         return verdict
@@ -162,50 +168,54 @@ def _with_absolute(verdict: Verdict, latency: LatencyResult, baseline: Baseline)
     return replace(verdict, reason=f"{verdict.reason}; {rose}")
 
 
-def _counted(launches: Sequence[Launch]) -> str:
+def _count_launches(launches: Sequence[Launch]) -> str:
     days = len({launch.day for launch in launches})
     counted = "1 launch" if len(launches) == 1 else f"{len(launches)} launches"
     return f"{counted} on {days} days" if days > 1 else counted
 
 
-def _what_would_tell(change: LaunchChange, allowed: float, baseline: Baseline) -> str:
+def _advise(change: LaunchChange, allowed: float, baseline: Baseline) -> str:
     """Return what the reader can do about an interval that does not decide."""
     more = change.launches_needed(math.log1p(allowed / 100.0))
     if more is not None:
         launches = "1 more launch" if more == 1 else f"{more} more launches"
         together = len(change.head) + more
-        return f"{launches} of today would tell: --quant-launches {'auto' if together <= LOOKS[-1] else together}"
-    against = "see the section quant against" if baseline.is_paired else "--quant-against"
+        return (
+            f"{launches} of today would decide: --quant-launches {'auto' if together <= LAUNCH_LOOKS[-1] else together}"
+        )
+    against = "see the section quant against" if baseline.is_paired else "compare both commits now: --quant-against"
     if len({launch.day for launch in (*change.base, *change.head)}) == 1:
-        return f"more launches of today are not enough beside {_counted(change.base)} of the base: {against}"
+        return f"more launches of today are not enough beside {_count_launches(change.base)} of the base; {against}"
     found = change.difference()
-    if not found.telling:
+    if not found.knows_noise:
         missing = math.ceil(FEWEST_FREEDOM - found.freedom)
         return (
-            "too little is known of how days differ on this machine, which launches of one day do not tell: run the "
-            f"base on {missing} more days, or judge base and head today, in a section of their own: {against}"
+            "too little is known of how days differ on this machine, and launches of one day cannot show it: run the "
+            f"base on {missing} more days, or {against}"
         )
-    return f"more launches of today do not tell, for the days of the base differ by too much: {against}"
+    return f"more launches today cannot decide this: the baseline varies too much from day to day; {against}"
 
 
 def _drop_increase(allowed: float, accuracy: AccuracyResult, baseline: Baseline | str | None) -> Verdict:
     if accuracy.drop is None:
-        return not_measured("max_drop_increase", allowed, accuracy.note or "no metric could be computed")
+        return mark_unmeasured("max_drop_increase", allowed, accuracy.note or "no metric could be computed")
     if not isinstance(baseline, Baseline):
-        return _no_baseline("max_drop_increase", allowed, baseline)
+        return _missing_baseline("max_drop_increase", allowed, baseline)
     if baseline.drop is None:
         why = baseline.no_drop or f"the baseline of {baseline.commit[:12]} has no drop"
-        return _no_baseline("max_drop_increase", allowed, why)
+        return _missing_baseline("max_drop_increase", allowed, why)
     increase = accuracy.drop - baseline.drop
     if not accuracy.varies:
-        return by_value("max_drop_increase", allowed, increase, " pp")
+        return judge_by_value("max_drop_increase", allowed, increase, " pp")
     if accuracy.drop_ci is None:
-        return not_measured("max_drop_increase", allowed, f"the drop has no interval with {accuracy.n} samples")
+        return mark_unmeasured("max_drop_increase", allowed, f"the drop has no interval with {accuracy.n} samples")
     before = baseline.accuracy.drop_ci if baseline.accuracy and baseline.accuracy.drop_ci else None
     old = Interval(baseline.drop, baseline.drop) if before is None else before
     # Ends of a difference of two independent estimates (Zou and Donner 2008, Statistics in Medicine 27, 1693-1702).
     low = increase - math.hypot(accuracy.drop - accuracy.drop_ci.low, old.high - baseline.drop)
     high = increase + math.hypot(accuracy.drop_ci.high - accuracy.drop, baseline.drop - old.low)
     figure = f"the {accuracy.confidence:.0%} interval of the increase [{low:.4g}, {high:.4g}]"
-    verdict = by_interval("max_drop_increase", allowed, increase, (low, high), figure=figure, bound=written(allowed))
-    return beside_unknown_runs(verdict, accuracy, low)
+    verdict = judge_by_interval(
+        "max_drop_increase", allowed, increase, (low, high), figure=figure, bound=format_limit(allowed)
+    )
+    return allow_for_run_noise(verdict, accuracy, low)

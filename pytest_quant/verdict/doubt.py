@@ -8,11 +8,11 @@ from dataclasses import replace
 
 from pytest_quant.result import AccuracyResult, SelfDifference, Status, Verdict
 from pytest_quant.spec import Dataset, Limits, limits_on
-from pytest_quant.verdict.rules import OUTPUTS, not_measured, taken_back
+from pytest_quant.verdict.rules import OUTPUTS, mark_unmeasured, withdraw_pass
 
 
 def reference_doubts(accuracy: AccuracyResult, output: str | None) -> tuple[str, ...]:
-    """Return why the reference cannot tell a good candidate from a bad one, as ends of sentences; empty when it can.
+    """Return why the reference cannot separate good candidates from bad, as ends of sentences; empty if it can.
 
     `output` is the one that the metric reads, ``None`` for the first.
     """
@@ -22,11 +22,11 @@ def reference_doubts(accuracy: AccuracyResult, output: str | None) -> tuple[str,
     parts = [error for error in accuracy.by_output if error.name == name or error.name.startswith(f"{name}.")]
     if parts and all(error.reference_constant for error in parts):
         doubts.append(f"the reference gives every sample the same '{name}'")
-    return tuple(filter(None, [*doubts, _no_skill("reference", accuracy.reference, accuracy.chance, accuracy)]))
+    return tuple(filter(None, [*doubts, _explain_no_skill("reference", accuracy.reference, accuracy.chance, accuracy)]))
 
 
-def _no_skill(engine: str, score: float | None, chance: float | None, accuracy: AccuracyResult) -> str:
-    """Return that a score is no better than that of answers without a look at the samples; empty where it is better."""
+def _explain_no_skill(engine: str, score: float | None, chance: float | None, accuracy: AccuracyResult) -> str:
+    """Return that a score is no better than answers without a look at the samples reach; empty if it is better."""
     if accuracy.better != "higher" or score is None:
         return ""
     unit = f" {accuracy.unit}" if accuracy.unit else ""
@@ -36,8 +36,8 @@ def _no_skill(engine: str, score: float | None, chance: float | None, accuracy: 
     return text if accuracy.unit == "%" and score == 0.0 else ""
 
 
-def unread_outputs(limits: Limits, accuracy: AccuracyResult, output: str | None) -> tuple[str, ...]:
-    """Return a note on outputs that differ and that no limit reads; empty too where no limit is on accuracy.
+def note_unread_outputs(limits: Limits, accuracy: AccuracyResult, output: str | None) -> tuple[str, ...]:
+    """Return a note on outputs that differ and that no limit reads; empty too if no limit is on accuracy.
 
     `output` is the one that the mark names, ``None`` for the first.
     """
@@ -65,7 +65,7 @@ _OTHER_LABELS = "give more samples, of several classes, with their own labels"
 def doubt_worthless_scores(
     verdicts: Iterable[Verdict], accuracy: AccuracyResult, output: str | None
 ) -> Iterator[Verdict]:
-    """Yield `verdicts`; a PASS of a limit on a score is INCONCLUSIVE where the score of an engine is worthless.
+    """Yield `verdicts`; a PASS of a limit on a score is INCONCLUSIVE if the score of an engine is worthless.
 
     That of the candidate says nothing about a limit on the reference's.
 
@@ -76,14 +76,14 @@ def doubt_worthless_scores(
     output : the output that the metric reads; ``None`` for the first.
     """
     of_reference = " and ".join(reference_doubts(accuracy, output))
-    of_candidate = _no_skill("candidate", accuracy.candidate, accuracy.candidate_chance, accuracy)
+    of_candidate = _explain_no_skill("candidate", accuracy.candidate, accuracy.candidate_chance, accuracy)
     if accuracy.skill_lost and not of_candidate:
         of_candidate = "the candidate's classes have no more to do with the labels than by luck"
     about = dict.fromkeys(limits_on("score"), of_reference or of_candidate)
     about |= dict.fromkeys(limits_on("reference"), of_reference)
     for verdict in verdicts:
         doubt = about.get(verdict.limit, "")
-        yield taken_back(verdict, doubt and f"{doubt}, so that a PASS would mean nothing; {_OTHER_LABELS}")
+        yield withdraw_pass(verdict, doubt and f"{doubt}, so that a PASS would mean nothing; {_OTHER_LABELS}")
 
 
 _SPREADS = 3.0
@@ -119,8 +119,10 @@ def _could_flip(verdict: Verdict, other: Verdict) -> bool:
     return spread > 0.0 and nearest <= _SPREADS * spread
 
 
-def open_where_classes_change(verdicts: Iterable[Verdict], unsteady: Sequence[SelfDifference]) -> Iterator[Verdict]:
-    """Yield `verdicts`; one on agreement is INCONCLUSIVE where samples whose class changes from run to run decide it.
+def inconclusive_if_classes_change(
+    verdicts: Iterable[Verdict], unsteady: Sequence[SelfDifference]
+) -> Iterator[Verdict]:
+    """Yield `verdicts`; agreement is INCONCLUSIVE if samples whose class changes from run to run decide it.
 
     `unsteady` are the engines that differ from themselves. Each such sample may agree in the next run, or not.
     """
@@ -136,8 +138,8 @@ def open_where_classes_change(verdicts: Iterable[Verdict], unsteady: Sequence[Se
         yield replace(verdict, status=Status.INCONCLUSIVE, reason=reason)
 
 
-def beside_missing(verdicts: Iterable[Verdict], at_worst: Iterable[Verdict], lacking: int) -> Iterator[Verdict]:
-    """Yield `verdicts`; a PASS is INCONCLUSIVE where what the candidate lacks could break the limit.
+def allow_for_missing(verdicts: Iterable[Verdict], at_worst: Iterable[Verdict], lacking: int) -> Iterator[Verdict]:
+    """Yield `verdicts`; a PASS is INCONCLUSIVE if samples that the candidate lacks could break the limit.
 
     Parameters
     ----------
@@ -161,7 +163,7 @@ _ON_ACCURACY = (OUTPUTS, *limits_on("score", "reference", "accuracy", "output"))
 
 
 def is_on_accuracy(limit: str) -> bool:
-    """Whether the limit of a verdict is on a figure of accuracy, also one that names its output."""
+    """Whether the limit of a verdict is on a figure of accuracy, with or without the name of an output."""
     return limit.partition("[")[0] in _ON_ACCURACY
 
 
@@ -172,7 +174,7 @@ def accuracy_left_out(verdicts: Iterable[Verdict], why: str) -> Iterator[Verdict
         yield left_out if is_on_accuracy(verdict.limit) else verdict
 
 
-def open_on_placeholder(verdicts: Iterable[Verdict], dataset: Dataset) -> Iterator[Verdict]:
+def inconclusive_if_placeholder(verdicts: Iterable[Verdict], dataset: Dataset) -> Iterator[Verdict]:
     """Yield `verdicts`, those on accuracy as not measured, because the samples only stand in for real ones.
 
     Where no limit is on accuracy there is one verdict that says so, because a check that passes counts as judged.
@@ -183,10 +185,10 @@ def open_on_placeholder(verdicts: Iterable[Verdict], dataset: Dataset) -> Iterat
     dataset : the placeholder, see `Dataset.placeholder`.
     """
     why = (
-        f"{dataset.name} is a placeholder, whose samples tell nothing about accuracy; "
+        f"{dataset.name} is a placeholder, whose samples say nothing about accuracy; "
         "next: return real ones there, Dataset.from_arrays(inputs, labels, calibration=100)"
     )
     verdicts = tuple(verdicts)
     yield from accuracy_left_out(verdicts, why)
     if not any(is_on_accuracy(verdict.limit) for verdict in verdicts):
-        yield replace(not_measured(OUTPUTS, 0.0, why), implicit=True)
+        yield replace(mark_unmeasured(OUTPUTS, 0.0, why), implicit=True)

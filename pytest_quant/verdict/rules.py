@@ -25,12 +25,12 @@ _LEAST_OF_ALL_PCT = 5
 """Of all multiply-accumulates: with fewer, all that such a scheme can quantize is next to nothing."""
 
 
-def written(limit: float) -> str:
-    """Return a limit as its mark has it: 0.9999999 is not 1, and 1 is 1.0 only where the mark says so."""
+def format_limit(limit: float) -> str:
+    """Return a limit as its mark has it: 0.9999999 is not 1, and 1 is 1.0 only if the mark says so."""
     return repr(limit)
 
 
-def apart(observed: float, allowed: float, digits: int = 6) -> str:
+def format_apart(observed: float, allowed: float, digits: int = 6) -> str:
     """Return a figure as text that lies on the same side of the limit as the figure itself.
 
     Parameters
@@ -43,7 +43,7 @@ def apart(observed: float, allowed: float, digits: int = 6) -> str:
     return next((text for text in texts if (float(text) > allowed, float(text) < allowed) == sides), repr(observed))
 
 
-def not_measured(limit: str, allowed: float, why: str) -> Verdict:
+def mark_unmeasured(limit: str, allowed: float, why: str) -> Verdict:
     """Return INCONCLUSIVE for a limit whose figure is not known.
 
     Parameters
@@ -55,14 +55,14 @@ def not_measured(limit: str, allowed: float, why: str) -> Verdict:
     return Verdict(limit, allowed, None, Status.INCONCLUSIVE, f"not measured: {why}")
 
 
-def taken_back(verdict: Verdict, doubt: str) -> Verdict:
+def withdraw_pass(verdict: Verdict, doubt: str) -> Verdict:
     """Return a PASS with a reason against it as INCONCLUSIVE, and any other verdict as it is."""
     if verdict.status is not Status.PASS or not doubt:
         return verdict
     return replace(verdict, status=Status.INCONCLUSIVE, reason=f"{verdict.reason}, but {doubt}")
 
 
-def without_baseline(verdict: Verdict, why: str) -> Verdict:
+def mark_no_baseline(verdict: Verdict, why: str) -> Verdict:
     """Return a verdict as NO_BASELINE: there is nothing to compare with, for the reason `why`."""
     how = 'accept a record of a commit that passes its other limits: pytest-quant accept --reason "..."'
     return replace(verdict, observed=None, status=Status.NO_BASELINE, reason=f"{why}; {how}")
@@ -72,8 +72,8 @@ _LEAST_SAMPLES = 100
 """Of a set that a limit without room is judged on."""
 
 
-def too_coarse(n: int, weight: float | None, room: float, unit: str, wanted: int | None = None) -> str:
-    """Return why a score over `n` samples, of which each weighs `weight`, carries no verdict; empty where it does.
+def explain_coarseness(n: int, weight: float | None, room: float, unit: str, wanted: int | None = None) -> str:
+    """Return why a score over `n` samples, of which each weighs `weight`, carries no verdict; empty if it does.
 
     `room` is what the limit leaves; ``None`` is the weight of a sample in a score without bounds; `wanted` are the
     samples that the interval of the score needs, where that is known.
@@ -85,7 +85,7 @@ def too_coarse(n: int, weight: float | None, room: float, unit: str, wanted: int
     return f"{subject} weighs {weight:.4g}{unit}, more than the limit leaves; {enough} samples would do"
 
 
-def by_value(limit: str, allowed: float, observed: float, unit: str, *, is_least: bool | None = None) -> Verdict:
+def judge_by_value(limit: str, allowed: float, observed: float, unit: str, *, is_least: bool | None = None) -> Verdict:
     """Return PASS when a figure that is a fact is within its limit, up to rounding, else FAIL.
 
     Parameters
@@ -100,11 +100,11 @@ def by_value(limit: str, allowed: float, observed: float, unit: str, *, is_least
     if holds or math.isclose(observed, allowed, rel_tol=_ROUNDING, abs_tol=_ROUNDING):
         status, figure, relation = Status.PASS, f"{observed:.6g}", "reaches" if is_least else "is within"
     else:
-        status, figure, relation = Status.FAIL, apart(observed, allowed), "is below" if is_least else "is above"
-    return Verdict(limit, allowed, observed, status, f"{figure}{unit} {relation} {written(allowed)}{unit}")
+        status, figure, relation = Status.FAIL, format_apart(observed, allowed), "is below" if is_least else "is above"
+    return Verdict(limit, allowed, observed, status, f"{figure}{unit} {relation} {format_limit(allowed)}{unit}")
 
 
-def by_interval(
+def judge_by_interval(
     limit: str,
     allowed: float,
     observed: float | None,
@@ -115,7 +115,7 @@ def by_interval(
     if_open: str = "",
     is_least: bool | None = None,
 ) -> Verdict:
-    """Judge a figure that is never a fact: INCONCLUSIVE where its interval encloses the limit.
+    """Judge a figure that is never a fact: INCONCLUSIVE if its interval encloses the limit.
 
     Parameters
     ----------
@@ -152,27 +152,29 @@ def coverage_verdicts(limits: Limits, coverage: Coverage) -> Iterator[Verdict]:
     """
     default = limits.default_min_coverage
     if limits.min_coverage is not None:
-        yield _on_all(limits.min_coverage, coverage)
+        yield _judge_on_all(limits.min_coverage, coverage)
     elif default is not None:
-        verdict = _on_scheme(default, coverage) if coverage.not_quantizable else _on_all(default, coverage)
+        verdict = _judge_on_scheme(default, coverage) if coverage.not_quantizable else _judge_on_all(default, coverage)
         yield replace(verdict, implicit=True)
 
 
-def _on_all(allowed: float, coverage: Coverage) -> Verdict:
+def _judge_on_all(allowed: float, coverage: Coverage) -> Verdict:
     if coverage.plan_of and coverage.pct is not None:
         there = f"; {coverage.pct:.6g} % of {coverage.unit} there"
-        return not_measured(_LIMIT, allowed, _other_product(coverage.plan_of) + there)
+        return mark_unmeasured(_LIMIT, allowed, _other_product(coverage.plan_of) + there)
     if coverage.pct is None:
         opaque = f"all compute is in {coverage.opaque_nodes} nodes that cannot be seen into"
         nothing = "the graph has no node that could be quantized"
-        return not_measured(_LIMIT, allowed, opaque if coverage.opaque_nodes else nothing)
+        return mark_unmeasured(_LIMIT, allowed, opaque if coverage.opaque_nodes else nothing)
     if coverage.most_pct == 0.0:
         reason = f"no {coverage.unit} ran in the asked precision on {coverage.provider}"
         return Verdict(_LIMIT, allowed, 0.0, Status.FAIL, reason)
-    return _bounded(allowed, coverage.pct, coverage.high_pct, f"% of {coverage.unit}", coverage)
+    return _judge_bounded(allowed, coverage.pct, coverage.high_pct, f"% of {coverage.unit}", coverage)
 
 
-def _bounded(allowed: float, low: float, high: float | None, unit: str, coverage: Coverage, of: str = "") -> Verdict:
+def _judge_bounded(
+    allowed: float, low: float, high: float | None, unit: str, coverage: Coverage, of: str = ""
+) -> Verdict:
     """Judge a share that is `low` at least and `high` at most; ``None`` is a share that is known.
 
     Parameters
@@ -180,32 +182,34 @@ def _bounded(allowed: float, low: float, high: float | None, unit: str, coverage
     unit : text to append to each figure.
     of : text to append after all figures.
     """
-    least = by_value(_LIMIT, allowed, low, unit)
+    least = judge_by_value(_LIMIT, allowed, low, unit)
     if high is None or (least.status is Status.PASS and low > 0.0):
         return replace(least, reason=least.reason + of)
     hidden = f"{(coverage.high_pct or 0.0) - (coverage.pct or 0.0):.4g} %"
-    if by_value(_LIMIT, allowed, high, unit).status is Status.FAIL:
-        most = f"and {apart(high, allowed, 4)} % with all of the {hidden} that cannot be seen into"
+    if judge_by_value(_LIMIT, allowed, high, unit).status is Status.FAIL:
+        most = f"and {format_apart(high, allowed, 4)} % with all of the {hidden} that cannot be seen into"
         return replace(least, reason=f"{least.reason}{of}, {most}")
-    around = f"{low:.4g} to {high:.4g}{unit}, around {written(allowed)}{unit}{of}"
+    around = f"{low:.4g} to {high:.4g}{unit}, around {format_limit(allowed)}{unit}{of}"
     if of:
         hidden += f" of all {coverage.unit}"
     return Verdict(_LIMIT, allowed, low, Status.INCONCLUSIVE, f"{around}: {hidden} cannot be seen into")
 
 
-def _on_scheme(allowed: float, coverage: Coverage) -> Verdict:
-    left = ", ".join(f"{name} ({apart(share, 100.0, 4)} %)" for name, share in coverage.not_quantizable.items())
+def _judge_on_scheme(allowed: float, coverage: Coverage) -> Verdict:
+    left = ", ".join(f"{name} ({format_apart(share, 100.0, 4)} %)" for name, share in coverage.not_quantizable.items())
     if coverage.scheme_pct is None:
         reason = f"the scheme can quantize nothing of this model; of all {coverage.unit} it leaves {left} in float"
         return Verdict(_LIMIT, allowed, 0.0, Status.FAIL, reason)
     if coverage.plan_of:
-        return _on_all(allowed, coverage)
+        return _judge_on_all(allowed, coverage)
     within = 100.0 - sum(coverage.not_quantizable.values())
     high = None if coverage.high_pct is None else 100.0 * coverage.high_pct / within
     of = f" of the {coverage.unit} that the scheme can quantize"
-    verdict = _bounded(allowed, coverage.scheme_pct, high, " %", coverage, of)
+    verdict = _judge_bounded(allowed, coverage.scheme_pct, high, " %", coverage, of)
     if verdict.status is not Status.FAIL and coverage.unit == "MACs":
-        of_all = _bounded(_LEAST_OF_ALL_PCT, coverage.pct or 0.0, coverage.high_pct, " %", coverage, " of all MACs")
+        of_all = _judge_bounded(
+            _LEAST_OF_ALL_PCT, coverage.pct or 0.0, coverage.high_pct, " %", coverage, " of all MACs"
+        )
         verdict = verdict if of_all.status is Status.PASS else of_all
     return replace(verdict, reason=f"{verdict.reason}; of all {coverage.unit} it cannot quantize {left}")
 
@@ -225,22 +229,22 @@ def resource_verdicts(limits: Limits, resources: Resources, latency_off: str = "
             continue
         observed = getattr(resources, limit.attribute)
         if observed is not None and limit.interval:
-            yield _on_interval(limit, allowed, observed, getattr(resources, limit.interval.partition(".")[2]))
+            yield _judge_on_interval(limit, allowed, observed, getattr(resources, limit.interval.partition(".")[2]))
         elif observed is not None:
-            yield by_value(name, allowed, observed, limit.suffix)
+            yield judge_by_value(name, allowed, observed, limit.suffix)
         elif name in _OF_PLAN and resources.plan_of:
-            yield not_measured(name, allowed, _other_product(resources.plan_of))
+            yield mark_unmeasured(name, allowed, _other_product(resources.plan_of))
         else:
-            yield not_measured(name, allowed, (latency_off if limit.interval else "") or limit.missing)
+            yield mark_unmeasured(name, allowed, (latency_off if limit.interval else "") or limit.missing)
 
 
-def _on_interval(limit: Limit, allowed: float, observed: float, span: Interval | None) -> Verdict:
+def _judge_on_interval(limit: Limit, allowed: float, observed: float, span: Interval | None) -> Verdict:
     if span is None:
-        reason = f"{apart(observed, allowed, 4)}{limit.suffix} was measured once, which gives no interval"
+        reason = f"{format_apart(observed, allowed, 4)}{limit.suffix} was measured once, which gives no interval"
         return Verdict(limit.name, allowed, observed, Status.INCONCLUSIVE, reason)
-    value, low, high = (apart(number, allowed, 4) for number in (observed, span.low, span.high))
-    figure, bound = f"{value} [{low}, {high}]{limit.suffix}", f"{written(allowed)}{limit.suffix}"
-    return by_interval(limit.name, allowed, observed, (span.low, span.high), figure=figure, bound=bound)
+    value, low, high = (format_apart(number, allowed, 4) for number in (observed, span.low, span.high))
+    figure, bound = f"{value} [{low}, {high}]{limit.suffix}", f"{format_limit(allowed)}{limit.suffix}"
+    return judge_by_interval(limit.name, allowed, observed, (span.low, span.high), figure=figure, bound=bound)
 
 
 def _other_product(name: str) -> str:

@@ -1,6 +1,6 @@
 """What a whole check without latency takes beside a plain script that does the same: ``python -m`` this module.
 
-Each turn runs two fresh processes in random order, with nothing cached: a `Session` that measures and judges one check,
+Each turn runs two fresh processes in random order, with nothing cached: a `CheckRunner` measures and judges one check,
 and a script as somebody writes it who has no plugin. That one quantizes with the same options over the same samples,
 runs the float model and the quantized one with the threads that the runtime takes by itself, in batches of 1 or of 32,
 whichever is faster, and counts right answers. Weights are random, and labels are what the float model answers. Printed
@@ -61,10 +61,10 @@ def write_inputs(network: Network, samples: int, folder: Path) -> None:
 def ours(backend: str, network: Network, folder: Path, work: Path) -> dict[str, float | None]:
     """Measure and judge a check, and return what it found."""
     from pytest_quant.cache import Cache
+    from pytest_quant.check_runner import CheckRunner
     from pytest_quant.measure.build import Tools
     from pytest_quant.measure.lock import DeviceLocks
     from pytest_quant.measure.steps import Steps
-    from pytest_quant.session import Session
     from pytest_quant.spec import Check, Dataset, EngineSpec, Limits, Model
 
     samples, labels, calibration = (np.load(folder / f"{name}.npy") for name in ("samples", "labels", "calibration"))
@@ -86,7 +86,7 @@ def ours(backend: str, network: Network, folder: Path, work: Path) -> dict[str, 
     )
     steps = Steps(lambda _: None)
     tools = Tools(Cache(work), steps, DeviceLocks(steps.notify))
-    session = Session(tools, baseline=lambda _: None, times=False)
+    session = CheckRunner(tools, baseline=lambda _: None, times=False)
     measurement = session.measure_engines(check)
     session.judge(measurement)
     accuracy = measurement.accuracy

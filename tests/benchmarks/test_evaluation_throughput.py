@@ -12,8 +12,8 @@ import pytest
 from pytest_quant.backends import Engine, get_backend
 from pytest_quant.cache import Cache
 from pytest_quant.data import Data, open_data
-from pytest_quant.measure.accuracy import evaluate
-from pytest_quant.measure.outputs import read_outputs, record_outputs, run_over, side_by_side
+from pytest_quant.measure.evaluation import evaluate
+from pytest_quant.measure.outputs import pair_outputs, read_outputs, record_outputs, run_over
 from pytest_quant.metrics import resolve_metric
 from pytest_quant.spec import Dataset, EngineSpec, Model
 from tests.benchmarks.limits import at_least
@@ -32,7 +32,7 @@ def evaluate_once(engine: Engine, data: Data, batch_size: int, cache: Cache) -> 
     output, scores = next(iter(engine.run(data.first(1)).items()))
     metric = resolve_metric(None, data.labels, scores.shape)
     started = time.perf_counter()
-    pairs = side_by_side(read_outputs(recorded), run_over(batched, data))
+    pairs = pair_outputs(read_outputs(recorded), run_over(batched, data))
     result = evaluate(pairs, metric, output=output, margin=None, confidence=0.95)
     assert result.n == data.n
     return time.perf_counter() - started

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from pytest_quant.backends import Feeds, get_backend
-from pytest_quant.measure.latency import measure
+from pytest_quant.measure.timed_rounds import measure
 from pytest_quant.spec import EngineSpec, LatencyPlan, Model
 from tests.benchmarks.limits import at_least, at_most
 from tests.benchmarks.test_evaluation_throughput import digits, magika

@@ -6,7 +6,7 @@ import pytest
 
 from pytest_quant.backends import Backend, get_backend
 from pytest_quant.testing import BackendConformance
-from pytest_quant.testing.conformance.examples import Workbench, dense, opened
+from pytest_quant.testing.conformance.examples import Workbench, dense, open_example
 
 
 class TestTrtRtx(BackendConformance):
@@ -20,7 +20,7 @@ class TestTrtRtx(BackendConformance):
     def test_engine_tells_what_it_is(self, backend: Backend, bench: Workbench) -> None:
         """An engine knows its spec, its inputs and outputs and the size of its plan, and that it is simulated."""
         spec = bench.float_spec(dense())
-        with opened(backend, spec, dense()) as engine:
+        with open_example(backend, spec, dense()) as engine:
             assert engine.spec == spec
             assert {each.name for each in engine.signature.inputs} == {"x"}
             assert engine.size_bytes > 0

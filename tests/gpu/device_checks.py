@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from pytest_quant.backends.cuda import DeviceMemory
-from pytest_quant.backends.ort.libraries import loading_trouble
+from pytest_quant.backends.ort.libraries import find_loading_error
 from pytest_quant.environment.device_state import clock_reader, energy_counter, process_memory_mb
 from pytest_quant.environment.gpu import cuda_gpu, find_gpus
 from pytest_quant.measure.resources import measure_energy
@@ -165,7 +165,7 @@ CHECKS: dict[str, Callable[[], str]] = {
 
 
 def _need_driver() -> None:
-    trouble = loading_trouble("libcuda.so.1")
+    trouble = find_loading_error("libcuda.so.1")
     if trouble:
         raise Lacking(f"there is no NVIDIA driver here ({trouble})")
 

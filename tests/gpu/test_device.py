@@ -10,7 +10,7 @@ import pytest
 
 from pytest_quant.backends.cuda import DeviceMemory
 from pytest_quant.backends.cuda.device import open_device
-from pytest_quant.backends.ort.libraries import loading_trouble
+from pytest_quant.backends.ort.libraries import find_loading_error
 from pytest_quant.backends.runtime import memory_libraries
 from pytest_quant.environment.cuda_driver import VISIBLE_VARIABLE, ask_driver
 from pytest_quant.environment.gpu import cuda_gpus
@@ -24,7 +24,7 @@ SIZE = 1 << 20
 @pytest.fixture
 def memory() -> DeviceMemory:
     """The preferred library that is here."""
-    trouble = loading_trouble("libcuda.so.1")
+    trouble = find_loading_error("libcuda.so.1")
     if trouble:
         pytest.skip(f"there is no NVIDIA driver here ({trouble})")
     if not memory_libraries():

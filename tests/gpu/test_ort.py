@@ -19,7 +19,7 @@ from pytest_quant.testing.conformance.examples import (
     conv,
     dense,
     float_spec,
-    opened,
+    open_example,
     specs,
     sqnr_db,
 )
@@ -36,7 +36,7 @@ def test_float_and_int8_on_the_device(name: str, tmp_path: Path) -> None:
     feeds = example.feeds(8, 1)
     model = example.write(tmp_path)
     for spec in [float_spec(backend, model), *specs(backend, model)]:
-        with opened(backend, spec, example) as engine:
+        with open_example(backend, spec, example) as engine:
             assert sqnr_db(example.compute(feeds), engine.run(feeds)) > 20
             assert engine.provider in engine.coverage(feeds).provider
             times = engine.device_times(feeds)
@@ -55,7 +55,7 @@ def test_layers_on_the_device(name: str, tmp_path: Path) -> None:
     example = conv()
     model = example.write(tmp_path)
     for spec in [float_spec(backend, model), *specs(backend, model)]:
-        with opened(backend, spec, example) as engine:
+        with open_example(backend, spec, example) as engine:
             layers = engine.layer_times(example.feeds(8, 1))
         assert layers
         assert all(layer.ms is not None for layer in layers)
@@ -79,7 +79,9 @@ def test_half_precision_on_the_device(tmp_path: Path) -> None:
     backend = usable("ort-cuda")
     example = conv()
     feeds = example.feeds(8, 1)
-    with opened(backend, replace(float_spec(backend, example.write(tmp_path)), precision="fp16"), example) as engine:
+    with open_example(
+        backend, replace(float_spec(backend, example.write(tmp_path)), precision="fp16"), example
+    ) as engine:
         assert sqnr_db(example.compute(feeds), engine.run(feeds)) > 45
         assert engine.coverage(feeds).pct == 100.0
 
@@ -100,7 +102,7 @@ def test_each_way_on_the_device(
     example = conv()
     feeds = example.feeds(8, 1)
     spec = EngineSpec("ort-trt", precision, scheme, example.write(tmp_path), options=options)
-    with opened(backend, spec, example) as engine:
+    with open_example(backend, spec, example) as engine:
         assert sqnr_db(example.compute(feeds), engine.run(feeds)) > min_db
         assert engine.provider in engine.coverage(feeds).provider
 
@@ -112,7 +114,7 @@ def test_other_weights_are_another_engine(tmp_path: Path) -> None:
         example = dense(scale=scale)
         feeds = example.feeds(4, 2)
         spec = EngineSpec("ort-trt", "fp32", None, example.write(tmp_path))
-        with opened(backend, spec, example) as engine:
+        with open_example(backend, spec, example) as engine:
             assert sqnr_db(example.compute(feeds), engine.run(feeds)) > 40
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from pytest_quant.backends import Backend, get_backend, with_tf32
+from pytest_quant.backends import Backend, get_backend, set_tf32
 from pytest_quant.backends.offer import is_switched_off
 from pytest_quant.errors import UsageError
 from pytest_quant.testing import ModuleBackendConformance
-from pytest_quant.testing.conformance.examples import conv, float_spec, model_for, opened, sqnr_db
+from pytest_quant.testing.conformance.examples import conv, float_spec, model_for, open_example, sqnr_db
 from tests.gpu.usable import usable
 
 pytestmark = pytest.mark.gpu
@@ -37,7 +37,7 @@ def test_runs_are_timed_by_the_clock_of_the_device(torch_cuda: Backend, tmp_path
     """A run of a larger batch takes longer between its events, where its kernels take longer than launching them."""
     example = conv()
     spec = replace(float_spec(torch_cuda, model_for(torch_cuda, example, tmp_path)), precision=precision)
-    with opened(torch_cuda, spec, example) as engine:
+    with open_example(torch_cuda, spec, example) as engine:
         small, large = (engine.prepare_events(example.feeds(n, 1)) for n in (8, 400_000))
         assert small is not None
         assert large is not None
@@ -55,15 +55,15 @@ def test_the_exact_reference_is_exact(name: str, tmp_path: Path) -> None:
     example = conv()
     feeds = example.feeds(8, 1)
     wanted = example.compute(feeds)
-    plain = with_tf32(float_spec(backend, model_for(backend, example, tmp_path)), allowed=False)
+    plain = set_tf32(float_spec(backend, model_for(backend, example, tmp_path)), allowed=False)
     usable(name, plain)
-    with opened(backend, plain, example) as exact:
+    with open_example(backend, plain, example) as exact:
         assert sqnr_db(wanted, exact.run(feeds)) > EXACT_DB
-        rounded = with_tf32(plain, allowed=True)
+        rounded = set_tf32(plain, allowed=True)
         if name == "ort-trt":
             with pytest.raises(UsageError, match="the provider has no such option"):
                 backend.check(rounded)
         elif not is_switched_off():
-            with opened(backend, rounded, example) as rounding:
+            with open_example(backend, rounded, example) as rounding:
                 assert sqnr_db(wanted, rounding.run(feeds)) > ROUNDED_DB
         assert sqnr_db(wanted, exact.run(feeds)) > EXACT_DB

@@ -10,7 +10,7 @@ import pytest
 from pytest_quant.backends import Backend
 from pytest_quant.spec import Calibration
 from pytest_quant.testing import BackendConformance
-from pytest_quant.testing.conformance.examples import conv, float_spec, opened, specs, sqnr_db
+from pytest_quant.testing.conformance.examples import conv, float_spec, open_example, specs, sqnr_db
 from tests.gpu.usable import usable
 
 pytestmark = pytest.mark.gpu
@@ -40,7 +40,7 @@ def test_implicit_int8(trt: Backend, tmp_path: Path, method: str) -> None:
     (spec,) = specs(trt, example.write(tmp_path))
     implicit_spec = replace(spec, calibration=Calibration(method=method), options=(("quantization", "implicit"),))
     feeds = example.feeds(8, 1)
-    with opened(trt, implicit_spec, example) as engine:
+    with open_example(trt, implicit_spec, example) as engine:
         assert sqnr_db(example.compute(feeds), engine.run(feeds)) > 15
 
 
@@ -52,7 +52,7 @@ def test_a_float_type_beside_int8(trt: Backend, tmp_path: Path, beside: str) -> 
     feeds = example.feeds(8, 1)
     covered = []
     for kind in ("fp32", beside):
-        with opened(trt, replace(spec, options=(("beside", kind),)), example) as engine:
+        with open_example(trt, replace(spec, options=(("beside", kind),)), example) as engine:
             covered.append(engine.coverage(feeds).pct)
             assert sqnr_db(example.compute(feeds), engine.run(feeds)) > 15
     assert covered == [100.0, 100.0]
@@ -63,7 +63,7 @@ def test_smaller_floats(trt: Backend, tmp_path: Path, precision: str) -> None:
     """Both come from the graph, in every version."""
     example = conv()
     feeds = example.feeds(8, 1)
-    with opened(trt, replace(float_spec(trt, example.write(tmp_path)), precision=precision), example) as engine:
+    with open_example(trt, replace(float_spec(trt, example.write(tmp_path)), precision=precision), example) as engine:
         assert sqnr_db(example.compute(feeds), engine.run(feeds)) > 30
 
 
@@ -71,7 +71,7 @@ def test_times_of_copies_and_compute(trt: Backend, tmp_path: Path) -> None:
     """By the device's clock."""
     example = conv()
     feeds = example.feeds(8, 1)
-    with opened(trt, float_spec(trt, example.write(tmp_path)), example) as engine:
+    with open_example(trt, float_spec(trt, example.write(tmp_path)), example) as engine:
         times = engine.device_times(feeds)
         assert times is not None
         assert times.gpu_ms is not None
@@ -83,7 +83,7 @@ def test_timed_runs_by_the_clock_of_the_device(trt: Backend, tmp_path: Path) -> 
     """Over the inputs that were prepared, whatever ran in between."""
     example = conv()
     mine, other = example.feeds(8, 1), example.feeds(2, 2)
-    with opened(trt, float_spec(trt, example.write(tmp_path)), example) as engine:
+    with open_example(trt, float_spec(trt, example.write(tmp_path)), example) as engine:
         before = engine.run(mine)
         call, timed = engine.prepare(mine), engine.prepare_events(mine)
         assert timed is not None

@@ -14,13 +14,13 @@ from typing import cast
 
 import pytest
 
+from pytest_quant.check_runner import CheckRunner
 from pytest_quant.errors import BackendUnavailable, BuildError, UsageError
 from pytest_quant.measure.steps import LINES_AT_S
-from pytest_quant.plugin.check import SESSION
 from pytest_quant.plugin.console import open_steps
-from pytest_quant.record import Encoded, build_record
+from pytest_quant.plugin.item_check import SESSION
+from pytest_quant.record import EncodedRecord, build_record
 from pytest_quant.result import AccuracyResult, Cost, Coverage, Measured, Resources, Status, Verdict
-from pytest_quant.session import Session
 from pytest_quant.spec import Check, Dataset, EngineSpec
 from tests.support.example import ROOT
 from tests.support.in_process import run_here
@@ -90,7 +90,7 @@ class FakeSession:
             self._last_until_shown()
         return FakeMeasurement(check)
 
-    def judge(self, measurement: FakeMeasurement) -> Encoded:
+    def judge(self, measurement: FakeMeasurement) -> EncodedRecord:
         """Return a record with the status that ``output`` names."""
         check = measurement.check
         if check.output == "unkept":
@@ -109,9 +109,9 @@ class FakeSession:
         verdict = Verdict("max_drop", 1.0, 2.0, status, f"the reason of {status.value}")
         return build_record(measured, status=status, verdicts=[verdict])
 
-    def failed(self, check: Check, error: Exception) -> Encoded:
+    def failed(self, check: Check, error: Exception) -> EncodedRecord:
         """Return what the real session returns."""
-        return Session.failed(cast(Session, self), check, error)
+        return CheckRunner.failed(cast(CheckRunner, self), check, error)
 
     def open_engine(self, spec: EngineSpec, dataset: Dataset | None = None) -> FakeEngine:
         """Open nothing."""
@@ -120,7 +120,7 @@ class FakeSession:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Put the fake session where the real one would be made."""
-    config.stash[SESSION] = cast(Session, FakeSession(config))
+    config.stash[SESSION] = cast(CheckRunner, FakeSession(config))
 
 
 CONFTEST = """

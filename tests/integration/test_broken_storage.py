@@ -74,7 +74,7 @@ def test_a_document_on_a_full_disk_is_written_when_there_is_room(project: pytest
     document = f"--quant-json={full_disk / 'run.json'}"
     result = run_here(project, "--quant-no-latency", document)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    assert "next: make room on the disk, or use another one" in output(result)
+    assert "next: make room on the disk, or use another disk" in output(result)
     (full_disk / "filler").unlink()
     result = run_here(project, "--quant-no-latency", document)
     assert result.ret == pytest.ExitCode.OK

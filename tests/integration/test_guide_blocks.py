@@ -51,7 +51,7 @@ def test_settings_are_read() -> None:
 def test_no_block_is_left_out() -> None:
     """Each is in a language that a test of this file takes; Python is a file, or a recipe for another tool.
 
-    What was measured once is ``text``: ``tests/unit/report/test_selftest.py`` reads it. The rights of a role are
+    What was measured once is ``text``: ``tests/unit/report/test_selftest_page.py`` reads it. The rights of a role are
     ``sql``: ``test_history_fleet.py`` grants them.
     """
     taken = {"python", "console", "console example", "sh", "ini", "toml", "yaml", "text", "sql"}

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pytest_quant.backends import Backend, Feeds, get_backend
-from pytest_quant.backends.apart import call_apart
+from pytest_quant.backends.child_process import call_in_child
 from pytest_quant.errors import BuildError, UsageError
 from pytest_quant.spec import EngineSpec, Model
 from pytest_quant.testing.conformance.examples import dense
@@ -62,7 +62,7 @@ def test_an_operator_of_the_users_own_is_built_around_and_runs(
     folder = built(spec, tmp_path / "built")
     answers = [outputs_of(spec, folder)]
     # One is enough: where a session opens does not depend on the scheme.
-    answers += [call_apart(outputs_of, spec, folder)[0]] if scheme == "static" else []
+    answers += [call_in_child(outputs_of, spec, folder)[0]] if scheme == "static" else []
     for outputs, pct, _ in answers:
         error = np.linalg.norm(np.asarray(outputs) - WANTED) / np.linalg.norm(WANTED)
         assert error < (0.1 if scheme else 1e-5)

@@ -39,6 +39,6 @@ def test_a_float_model_is_prepared_once(scheme: str, tmp_path: Path, monkeypatch
         assert (folder / build.ENGINE_FILE).is_file()
     assert written == [path]
     select_first(path, scale=20.0)
-    file = prepare.prepared(spec, per_channel=True)
+    file = prepare.prepare_model(spec, per_channel=True)
     assert written == [path, path]
     assert 20.0 in onnx.numpy_helper.to_array(onnx.load(file).graph.initializer[0])

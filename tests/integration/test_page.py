@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from pytest_quant.history.rows import StoredCheck, in_utc
+from pytest_quant.history.rows import StoredCheck, to_utc
 from pytest_quant.printable import clean
 from pytest_quant.report.page import page_html
 from pytest_quant.report.text import figure, points
@@ -235,7 +235,7 @@ def test_a_pull_request_ends_the_line_of_the_main_branch(tmp_path: Path, window:
         replace(point, candidate=68.0, drop=30.0, status=Status.FAIL) if at > 11 else point
         for at, point in enumerate(main)
     ]
-    head = replace(main[-1], branch="topic", commit=RUN.commit, started_at=in_utc(RUN.started_at))
+    head = replace(main[-1], branch="topic", commit=RUN.commit, started_at=to_utc(RUN.started_at))
     history = history_of([*main, head], subjects={RUN.commit or "": "Use entropy"})
     record = rich_record()
     (tmp_path / "page.html").write_bytes(page_html([StoredCheck(RUN, record)], history=[history]))

@@ -84,14 +84,14 @@ SAME = "(float[n, 4] x) => (float[n, 4] y) { y = Identity (x) }"
 def test_a_planted_nan_is_found_and_shrunk(engines: Engines) -> None:
     """The root of 2 - x is NaN above 2, far outside the data: the first sample remains, with one element set."""
     result, reference = Last(qst.finite), engines(CLIPPED_ROOT)
-    with pytest.raises(AssertionError, match="not finite where the reference is") as caught:
+    with pytest.raises(AssertionError, match="not finite, and the reference is") as caught:
         qst.check(engines(ROOT), reference, qst.inputs(reference, SAMPLES, scale=8), properties=[result])
     (row,) = result.feeds["x"]
     (element,) = np.flatnonzero(row != SAMPLES[0])
     assert 2 < row[element] <= 3
     first = str(caught.value).splitlines()[0]
     place = f"output 'y' at [0, {element}]"
-    assert first.startswith(f"not finite where the reference is: {place}: candidate nan, reference 0.0")
+    assert first.startswith(f"not finite, and the reference is: {place}: candidate nan, reference 0.0")
     assert "input 'x' float32 (1, 4): [[" in str(caught.value)
 
 

@@ -74,7 +74,7 @@ def test_git_that_does_not_answer_is_told(pytester: pytest.Pytester) -> None:
     folder.mkdir()
     (folder / "HEAD").write_text("junk\n")
     result = run_fake(pytester, TWO)
-    result.stdout.fnmatch_lines(["*git does not tell the commit of *not a git repository*next: *"])
+    result.stdout.fnmatch_lines(["*git does not name the commit of *not a git repository*next: *"])
     folder.rename(pytester.path / "elsewhere")
     assert "git does not tell" not in run_fake(pytester, TWO).stdout.str()
 

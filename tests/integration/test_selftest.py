@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from pytest_quant.backends.workload import WORKLOADS
 from pytest_quant.cli import commands
-from pytest_quant.cli import machine as command
+from pytest_quant.cli import machine_commands as command
 from pytest_quant.environment.machine import fingerprint
 from pytest_quant.history import open_store
 from pytest_quant.history.selftests import newest_selftest, session_noise

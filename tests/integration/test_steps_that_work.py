@@ -10,7 +10,7 @@ import pytest
 
 from pytest_quant import Dataset
 from pytest_quant.backends import get_backend
-from pytest_quant.backends.offer import OVERRIDE, with_tf32
+from pytest_quant.backends.offer import OVERRIDE, set_tf32
 from pytest_quant.backends.onnx_files import read_signature
 from pytest_quant.data import open_data
 from pytest_quant.errors import DataError, ModelFileError, UsageError
@@ -45,10 +45,10 @@ def test_tf32_in_a_process_that_switches_it_off(monkeypatch: pytest.MonkeyPatch)
     spec = EngineSpec("ort-cuda", "fp32", None, Model("m"))
     monkeypatch.setenv(OVERRIDE, "0")
     with pytest.raises(UsageError, match="switched off") as caught:
-        with_tf32(spec, allowed=True)
+        set_tf32(spec, allowed=True)
     assert (caught.value.fix or "").startswith(f"unset {OVERRIDE}")
     monkeypatch.delenv(OVERRIDE)
-    assert with_tf32(spec, allowed=True).options == (("tf32", True),)
+    assert set_tf32(spec, allowed=True).options == (("tf32", True),)
 
 
 def test_a_dataset_as_calibration() -> None:

@@ -79,7 +79,7 @@ class Subject:
                     at_range(number)
                     yield batch
 
-        taken: OpenEngine = workers.taking(self.opened)
+        taken: OpenEngine = workers.take_engine(self.opened)
         return list(run_over(taken, Watched()))  # type: ignore[arg-type]
 
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from pytest_quant.backends.cuda import DeviceClock
-from pytest_quant.backends.ort.gpu_engine import on_stream
-from pytest_quant.backends.ort.libraries import CUDA, CUDA_OPTIONS, TENSORRT, loading_trouble
+from pytest_quant.backends.ort.gpu_engine import set_stream
+from pytest_quant.backends.ort.libraries import CUDA, CUDA_OPTIONS, TENSORRT, find_loading_error
 from pytest_quant.backends.ort.session import Provider
 from pytest_quant.backends.trt.provider_engine import LISTS_LAYERS, profile_options, provider_options
 from pytest_quant.spec import EngineSpec, Model
@@ -57,7 +57,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def no_driver() -> None:
     """Some outcomes are those of a machine without CUDA."""
-    if not loading_trouble("libcuda.so.1"):
+    if not find_loading_error("libcuda.so.1"):
         pytest.skip("there is an NVIDIA driver here")
 
 
@@ -115,7 +115,7 @@ def test_the_options_of_a_provider_are_its_own(wheel: Path, name: str) -> None:
         "cuda": Provider(CUDA, CUDA_OPTIONS),
         "tensorrt": Provider(TENSORRT, {**provider_options(spec, Path()), **shapes, LISTS_LAYERS: "1"}),
     }[name]
-    (provider,) = on_stream(DeviceClock(HostMemory(), 123456, []), [given])
+    (provider,) = set_stream(DeviceClock(HostMemory(), 123456, []), [given])
     assert {"has_user_compute_stream", "user_compute_stream"} < provider.options.keys()
     assert [option for option in provider.options if option.encode() not in names] == []
     assert b"no_such_option" not in names

@@ -15,13 +15,13 @@ import psutil
 import pytest
 
 from pytest_quant.cache import Cache
+from pytest_quant.check_runner import CheckRunner
 from pytest_quant.measure.build import Tools
 from pytest_quant.measure.lock import DeviceLocks
 from pytest_quant.measure.steps import Steps
 from pytest_quant.measure.workers import Workers
 from pytest_quant.record import Record
 from pytest_quant.result import Resources
-from pytest_quant.session import Session
 from pytest_quant.spec import Check, Dataset, EngineSpec, Limits, Model
 from tests.support import models
 
@@ -32,7 +32,7 @@ def record_of(folder: Path, model: Path, workers: str) -> Record:
     """Evaluate both engines with nothing kept from before; what each run measures of itself is left out."""
     steps = Steps(lambda _: None)
     tools = Tools(Cache(folder), steps, DeviceLocks(steps.notify), workers)
-    session = Session(tools, baseline=lambda _: None)
+    session = CheckRunner(tools, baseline=lambda _: None)
     samples, classes = models.samples(40_000)
     check = Check(
         nodeid="check",

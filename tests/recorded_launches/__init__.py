@@ -18,14 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_quant.measure.interleave import NS_PER_S, Call
-from pytest_quant.measure.latency import Calls, Reopening, measure
 from pytest_quant.measure.latency_figures import MachineState
-from pytest_quant.measure.timing import plan_for, timed_within, with_over
+from pytest_quant.measure.timed_rounds import Calls, Reopening, measure
+from pytest_quant.measure.timing import join_launches, plan_for, time_with_confirmation
 from pytest_quant.result import LatencyResult
 from pytest_quant.spec import LatencyPlan, Limits
-from pytest_quant.stats.draws import LOOK_CONFIDENCE, LOOKS
+from pytest_quant.stats.means import LAUNCH_LOOKS, LOOK_CONFIDENCE
 from pytest_quant.verdict import Judge
-from pytest_quant.verdict.latency import latency_verdicts
+from pytest_quant.verdict.latency_limits import latency_verdicts
 from tests.unit.record.examples import a_check
 
 RECORDED = Path(__file__).parent
@@ -118,7 +118,7 @@ def timed(launch: Launch, following: Launch, limits: Limits) -> LatencyResult:
     """Time a check as the plugin does: `following` is the second measurement, before a limit fails."""
     check = replace(a_check(), limits=limits)
     left = iter((launch, following))
-    return timed_within(plan_for(check, PLAN), lambda once: measured(next(left), once), Judge(limits))
+    return time_with_confirmation(plan_for(check, PLAN), lambda once: measured(next(left), once), Judge(limits))
 
 
 def rows() -> Iterator[dict[str, Any]]:
@@ -133,9 +133,9 @@ def rows() -> Iterator[dict[str, Any]]:
                 yield {"arm": arm, "launch": index, "limit": name, **_said(limits, latency)}
         results = [timed(*pair, Limits(min_speedup=LEAST_SPEEDUP)) for pair in pairs]
         sound = [result for result in results if not result.reasons]
-        for look in LOOKS:
+        for look in LAUNCH_LOOKS:
             if len(sound) >= look:
-                together = with_over(sound[0], sound[:look], LOOK_CONFIDENCE)
+                together = join_launches(sound[0], sound[:look], LOOK_CONFIDENCE)
                 yield {"arm": arm, "launches": look, **_said(Limits(min_speedup=LEAST_SPEEDUP), together)}
 
 

@@ -21,8 +21,8 @@ import numpy as np
 
 from pytest_quant.backends import Engine, Feeds
 from pytest_quant.clocks import REAL
+from pytest_quant.measure.engine_trio import EngineTrio
 from pytest_quant.measure.engines import TimingSubject
-from pytest_quant.measure.sessions import Sessions
 from pytest_quant.measure.timing_process import TimingJob
 from tests.benchmarks.detection import bursts
 from tests.benchmarks.detection.launches import check_file
@@ -75,7 +75,7 @@ def record_launch(file: Path, seed: int) -> dict[str, Any]:
         for each in (job.reference, job.candidate)
     )
     plan = replace(PLAN, seed=seed, max_s=1.5)
-    with Sessions(reference, candidate, plan.pages) as sessions:
+    with EngineTrio(reference, candidate, plan.pages) as sessions:
         sessions.measure(replace(plan, least_speedup=LEAST_SPEEDUP))
         sessions.measure(replace(plan, precision=0.0))
     sets = []

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pytest_quant.history.baselines.launches import noise_by_machine, with_launches
+from pytest_quant.history.baselines.launch_history import include_launches, noise_by_machine
 from pytest_quant.history.compare import compare
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.record import build_record, from_json
@@ -79,7 +79,7 @@ def _judged(
     today = stored[0].run.started_at
     nothing = Baseline("c" * 40, drop=None, now=today)
     (noise,) = noise_by_machine(points_of(earlier)).values()
-    baseline = with_launches(nothing, earlier, next(iter(noise.values())))
+    baseline = include_launches(nothing, earlier, next(iter(noise.values())))
     more = tuple(launch_of(latency, each.run.started_at) for latency, each in zip(ours[1:], stored[1:], strict=True))
     latency = replace(ours[0], launches=more)
     verdicts = baseline_verdicts(Limits(max_slowdown=MAX_SLOWDOWN_PCT), AccuracyResult(n=1), latency, baseline)

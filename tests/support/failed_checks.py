@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from pytest_quant.record import Record, failed_record
+from pytest_quant.record import Record, build_failed_record
 from pytest_quant.result import (
     Hint,
     Interval,
@@ -147,7 +147,9 @@ def run_of_all_kinds() -> list[Record]:
     """Return a run with every status, several metrics, units and schemes."""
     dynamic = replace(COVERAGE, pct=8.25, high_pct=9.5, not_quantizable={"Conv": 91.75})
     within = Verdict("min_coverage", 5.0, 8.25, Status.PASS, "")
-    missing = failed_record(a_check(), status=Status.ERROR, message="there is no file model.onnx\n  next: write one")
+    missing = build_failed_record(
+        a_check(), status=Status.ERROR, message="there is no file model.onnx\n  next: write one"
+    )
     better = replace(ACCURACY, candidate=97.9, drop=-0.12, drop_ci=Interval(-0.25, 12.5))
     doubtful = replace(LATENCY, reasons=("the A/A null is off",), speedup=0.16893, tf32=False)
     open_limit = Verdict("min_speedup", 1.5, 1.6, Status.INCONCLUSIVE, "[1.4, 1.8] encloses 1.5")

@@ -13,7 +13,7 @@ import pytest
 
 from pytest_quant.backends import Feeds
 from pytest_quant.backends.ort.engine import OrtEngine
-from pytest_quant.measure import sessions
+from pytest_quant.measure import engine_trio
 from tests.unit.measure.simulated import SimulatedTime
 
 PLUGIN = "tests.support.known_speed"
@@ -33,5 +33,5 @@ def known_speed() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(OrtEngine, "prepare", prepared)
-        patch.setattr(sessions, "measure", time.measure_calls)
+        patch.setattr(engine_trio, "measure", time.measure_calls)
         yield

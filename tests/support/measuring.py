@@ -12,13 +12,13 @@ import pytest
 
 from pytest_quant.backends import Engine
 from pytest_quant.cache import Cache
+from pytest_quant.check_runner import CheckRunner
 from pytest_quant.measure.batching import OpenEngine
 from pytest_quant.measure.build import BuiltEngine, Tools
 from pytest_quant.measure.lock import DeviceLocks
 from pytest_quant.measure.steps import Steps
 from pytest_quant.record import Record
 from pytest_quant.result import AccuracyResult
-from pytest_quant.session import Session
 from pytest_quant.spec import Check, Dataset, EngineSpec, Limits, Model
 from pytest_quant.testing import NumpyBackend
 
@@ -61,10 +61,10 @@ def quiet_tools(folder: Path, steps: QuietSteps | None = None) -> Tools:
     return Tools(Cache(folder / "cache"), steps or QuietSteps(), DeviceLocks(pytest.fail))
 
 
-def quiet_session(folder: Path, **options: Any) -> Session:
+def quiet_session(folder: Path, **options: Any) -> CheckRunner:
     """Return a session with its cache in `folder`, which shows nothing and knows no baselines."""
     steps = Steps(lambda _: None)
-    return Session(Tools(Cache(folder), steps, DeviceLocks(steps.notify)), baseline=lambda _: None, **options)
+    return CheckRunner(Tools(Cache(folder), steps, DeviceLocks(steps.notify)), baseline=lambda _: None, **options)
 
 
 def built_of(engine: Engine) -> BuiltEngine:

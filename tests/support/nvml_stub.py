@@ -30,7 +30,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_quant.environment.cuda_driver import _asked
+from pytest_quant.environment.cuda_driver import _ask
 
 _SOURCE = Path(__file__).with_name("nvml_stub.c")
 _FILE_VARIABLE = "NVML_STUB"
@@ -173,7 +173,7 @@ class NvmlStub:
         new.write_text("\n".join(lines) + "\n")
         new.replace(self._file)
         os.environ[_FILE_VARIABLE] = str(self._file)
-        _asked.cache_clear()
+        _ask.cache_clear()
 
     def environment(self) -> dict[str, str]:
         """Return the environment of a process that finds this machine, and is as this one else."""

@@ -132,9 +132,9 @@ class Machine:
             assert action in allowed, (action, environ)
 
     def _texts(self, given: Mapping[str, Any]) -> dict[str, str]:
-        return {name: self._filled(str(value)) for name, value in given.items()}
+        return {name: self._fill_batch(str(value)) for name, value in given.items()}
 
-    def _filled(self, text: str) -> str:
+    def _fill_batch(self, text: str) -> str:
         """Return a text with the value of each expression in it; one that the test does not know is its failure."""
         parts = text.split("${{")
         filled = parts[0]
@@ -144,7 +144,7 @@ class Machine:
         return filled
 
     def _holds(self, condition: str) -> bool:
-        return self._filled(condition) == "true"
+        return self._fill_batch(condition) == "true"
 
     def run_gitlab(self, file: Path, job: str, source: str) -> list[Ran]:
         """Run the commands of a job in one shell, for the rule whose condition holds `source`."""

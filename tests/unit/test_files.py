@@ -21,8 +21,8 @@ from pytest_quant.files import (
     open_file,
     parse_json,
     read_file,
+    replace_file,
     temporary_folder,
-    whole_file,
     write_whole,
 )
 
@@ -38,7 +38,7 @@ def test_until_the_end_a_reader_sees_the_old_file(tmp_path: Path) -> None:
     """The new bytes have another name until all of them are there."""
     file = tmp_path / "figures.json"
     file.write_bytes(b"old")
-    with whole_file(file) as stream:
+    with replace_file(file) as stream:
         stream.write(b"new")
         stream.flush()
         assert file.read_bytes() == b"old"
@@ -47,7 +47,7 @@ def test_until_the_end_a_reader_sees_the_old_file(tmp_path: Path) -> None:
 
 
 def _write_half(file: Path, error: BaseException) -> None:
-    with whole_file(file) as stream:
+    with replace_file(file) as stream:
         stream.write(b"half")
         raise error
 

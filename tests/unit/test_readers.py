@@ -20,11 +20,11 @@ from pytest_quant.readers import (
     PERCENT,
     Key,
     Reader,
-    accepting,
+    choice_of,
     count,
     each,
     keys_of,
-    one_of,
+    make_reader,
     option,
     read_values,
     row,
@@ -32,7 +32,7 @@ from pytest_quant.readers import (
 )
 
 _ANYTHING = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3) | st.lists(st.integers())
-_KINDS = (NUMBER, PERCENT, count(), one_of("a", "b"), one_of(1, 2), FLAG, text(), each(count()))
+_KINDS = (NUMBER, PERCENT, count(), choice_of("a", "b"), choice_of(1, 2), FLAG, text(), each(count()))
 
 
 def _refusal(reader: Reader[object], value: object) -> str | None:
@@ -109,7 +109,7 @@ def test_a_count_begins_where_it_is_told_to() -> None:
 
 def test_one_of_compares_types_too() -> None:
     """True is not 1, and 1.0 is not 1."""
-    assert [one_of(1, 2).form("x", value) for value in (1, True, 1.0, 3)] == [1, None, None, None]
+    assert [choice_of(1, 2).form("x", value) for value in (1, True, 1.0, 3)] == [1, None, None, None]
     assert [FLAG.form("x", value) for value in (True, False, 1, 0)] == [True, False, None, None]
     assert FLAG.allowed == "True, False"
 
@@ -117,10 +117,10 @@ def test_one_of_compares_types_too() -> None:
 def test_an_unknown_name_is_answered_with_the_nearest() -> None:
     """What is no text gets the list."""
     with pytest.raises(UsageError, match="unknown x 'fats'") as caught:
-        one_of("fast", "slow").read("x", "fats")
+        choice_of("fast", "slow").read("x", "fats")
     assert caught.value.allowed == "did you mean 'fast'? known: fast, slow"
     with pytest.raises(UsageError, match="x must be a name") as caught:
-        one_of("slow", "fast").read("x", 3)
+        choice_of("slow", "fast").read("x", 3)
     assert caught.value.allowed == "fast, slow"
 
 
@@ -143,7 +143,7 @@ def test_a_list_has_each_value_once_and_is_never_empty() -> None:
 
 def test_what_one_sentence_says() -> None:
     """The refusal has it, the value, and an example to copy."""
-    reader = accepting("an even number", lambda value: value if value in (2, 4) else None, "2")
+    reader = make_reader("an even number", lambda value: value if value in (2, 4) else None, "2")
     assert reader.read("x", 4) == 4
     with pytest.raises(UsageError, match="x must be an even number") as caught:
         reader.read("x", 3)

@@ -24,7 +24,7 @@ STICKY = frozenset(f"cudaError{name}" for name in _FATAL.split())
 """Errors of which CUDA says that the process must be ended and started again."""
 
 
-_FIX = "nvidia-smi tells whether the driver sees a GPU"
+_FIX = "nvidia-smi shows whether the driver sees a GPU"
 _FIXES = {"cudaErrorInsufficientDriver": 'a newer driver, or where it has CUDA 12 pip install "cuda-bindings<13"'}
 
 
@@ -311,7 +311,7 @@ Blocks: TypeAlias = dict[str, tuple[int, int]]
 
 
 def block_of(name: str, size_bytes: int, blocks: Blocks, memory: DeviceMemory) -> int:
-    """Return the address of the block of a tensor among `blocks`, a new one of `memory` where it is too small."""
+    """Return the address of the block of a tensor among `blocks`; `memory` replaces a block that is too small."""
     address, size = blocks.get(name, (0, 0))
     if size < size_bytes:
         if size:
@@ -345,7 +345,8 @@ def out_of_memory(call: str, size_bytes: int, free_bytes: int, total_bytes: int)
     return OutOfMemoryError(
         "CUDA is out of memory",
         value=f"{request}, while {free_bytes / 1e6:.1f} MB of {total_bytes / 1e6:.1f} MB of the GPU are free",
-        fix="nvidia-smi tells who holds the GPU's; page-locked memory of the host has limits of the container and of "
+        fix="nvidia-smi shows which processes hold the GPU's; page-locked memory of the host has limits of the "
+        "container and of "
         "'ulimit -l'; smaller batches, fewer workers (-n) and closed engines need less",
     )
 

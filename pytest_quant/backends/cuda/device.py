@@ -11,7 +11,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from pytest_quant.backends.apart import ApartError, call_apart
+from pytest_quant.backends.child_process import ChildError, call_in_child
 from pytest_quant.backends.cuda import DeviceMemory, PycudaMemory
 from pytest_quant.backends.offer import Availability
 from pytest_quant.backends.runtime import driver_too_old, installed_version, memory_libraries
@@ -38,7 +38,7 @@ def open_device(index: int = 0, library: str = "") -> DeviceMemory:
     for name in memory_libraries():
         if library in ("", name):
             try:
-                return _opened(name, index)
+                return _open_memory(name, index)
             except ImportError as error:
                 said.append(f"{name}: {error}")
     wanted = library or "cuda-bindings"
@@ -50,9 +50,9 @@ def open_device(index: int = 0, library: str = "") -> DeviceMemory:
 
 
 @cache
-def _opened(name: str, index: int) -> DeviceMemory:
+def _open_memory(name: str, index: int) -> DeviceMemory:
     # pycuda's context must be given back while its module is whole.
-    atexit.register(_opened.cache_clear)
+    atexit.register(_open_memory.cache_clear)
     if name == "pycuda":
         return PycudaMemory(index)
     return DeviceMemory(import_module("cuda.bindings.runtime"), import_module("cuda.bindings.driver"), index)
@@ -87,7 +87,7 @@ def make_logger(trt: Any, lines: list[str]) -> Any:
 
 
 def complaints(lines: list[str]) -> str:
-    """Return the latest errors in the log, the last one first, or its last lines where there are none.
+    """Return the latest errors in the log, newest first; without errors, its last lines.
 
     Why a tactic was skipped stands directly before the line that says so, as errors too, and is no cause of anything:
     it is told only where the log has no other error.
@@ -140,13 +140,13 @@ def probe_native(*, with_device: bool) -> Availability:
     if with_device and (refused := driver_too_old(_wheel(), _OLDER_CUDA)):
         return refused
     try:
-        return call_apart(load_native, with_device, limit_s=60.0)[0]
-    except ApartError as ended:
+        return call_in_child(load_native, with_device, limit_s=60.0)[0]
+    except ChildError as ended:
         return _broken(f"tensorrt did not load: it {ended.how or ended.error}. {ended.said.strip()[-300:]}".strip(". "))
 
 
 def load_native(with_device: bool) -> Availability:
-    """Load TensorRT into this process, and make a runtime where there is a device for it."""
+    """Load TensorRT into this process, and make a runtime if there is a device for it."""
     lines: list[str] = []
     try:
         trt = import_module("tensorrt")
@@ -170,7 +170,7 @@ def installed_tensorrt() -> str:
 
 
 def _wheel() -> dict[str, str]:
-    """Return the CUDA of the distribution of TensorRT that is installed; nothing where there are some of several."""
+    """Return the CUDA of the distribution of TensorRT that is installed; nothing if several are."""
     named = [name for name in installed_tensorrt().split(", ") if "-cu" in name]
     made_for = {name.partition("-cu")[2][:2] for name in named}
     return {named[0]: made_for.pop()} if len(made_for) == 1 else {}

@@ -99,9 +99,9 @@ def read_graph(path: Path) -> onnx.ModelProto:
     try:
         model = onnx.load_model(path, format="protobuf", load_external_data=False)
     except DecodeError as error:
-        raise _not_onnx(path) from error
+        raise _format_error(path) from error
     if not model.ir_version or not model.opset_import or any(type(text) is not str for text in _texts(model)):
-        raise _not_onnx(path)
+        raise _format_error(path)
     if not model.graph.output:
         raise ModelFileError(
             f"the model has no output, so that there is nothing to compare: {path}",
@@ -120,7 +120,7 @@ def read_graph(path: Path) -> onnx.ModelProto:
 
 
 def _texts(model: onnx.ModelProto) -> Iterator[str]:
-    """Yield the names in a model, and the entries of its external data: text, or bytes where damage made them that."""
+    """Yield the names in a model, and the entries of its external data: text, or bytes if damage made them so."""
     for node in all_nodes(model):
         yield from (node.op_type, node.domain, node.name, *node.input, *node.output)
     for graph in graphs_in(model):
@@ -132,7 +132,7 @@ def _texts(model: onnx.ModelProto) -> Iterator[str]:
         yield from (text for entry in tensor.external_data for text in (entry.key, entry.value))
 
 
-def _not_onnx(path: Path) -> ModelFileError:
+def _format_error(path: Path) -> ModelFileError:
     return ModelFileError(
         f"the model is not a whole ONNX file: {path}",
         value=f"{path.stat().st_size} bytes that do not parse as an ONNX model",
@@ -154,7 +154,7 @@ def external_files(model: onnx.ModelProto, path: Path) -> dict[str, Path]:
     for tensor in filter(uses_external_data, _tensors(model)):
         location, end = _place_of(tensor, path)
         ends[location] = max(ends.get(location, 0), end)
-    return {location: _whole_file(location, ends[location], path) for location in sorted(ends)}
+    return {location: _require_whole_file(location, ends[location], path) for location in sorted(ends)}
 
 
 def _place_of(tensor: onnx.TensorProto, path: Path) -> tuple[str, int]:
@@ -172,7 +172,7 @@ def _place_of(tensor: onnx.TensorProto, path: Path) -> tuple[str, int]:
     )
 
 
-def _whole_file(location: str, end: int, path: Path) -> Path:
+def _require_whole_file(location: str, end: int, path: Path) -> Path:
     """Return the file at `location`, which has `end` bytes or more and lies with the model in `path`."""
     normal = os.path.normpath(location.replace("\\", "/"))
     if normal.startswith("..") or Path(normal).is_absolute() or PureWindowsPath(location).drive:
@@ -304,7 +304,7 @@ def _outline(path: Path) -> tuple[Signature, dict[str, Path], bool, tuple[str, .
     """Return what is read of a model at once.
 
     That is its inputs and outputs, its files of weights, see `external_files`, whether it has bodies, and the operators
-    that quantize, see `quantizing_nodes`.
+    that quantize, see `find_quantizing_nodes`.
     """
     model = _nodes(path)
     constants = constant_names(model.graph)
@@ -313,7 +313,7 @@ def _outline(path: Path) -> tuple[Signature, dict[str, Path], bool, tuple[str, .
         outputs=tuple(_tensor(value, path) for value in model.graph.output),
     )
     has_bodies = any(any(bodies_of(node)) for node in all_nodes(model))
-    return signature, external_files(model, path), has_bodies, tuple(_quantizing(model, constants))
+    return signature, external_files(model, path), has_bodies, tuple(_find_quantizing(model, constants))
 
 
 def _tensor(value: onnx.ValueInfoProto, path: Path) -> TensorInfo:
@@ -335,7 +335,7 @@ def _tensor(value: onnx.ValueInfoProto, path: Path) -> TensorInfo:
 
 
 def read_table_rows(path: Path) -> dict[str, int]:
-    """Return for inputs that index an embedding table its number of rows; the smallest where there are several.
+    """Return for inputs that index an embedding table its number of rows; the smallest if there are several.
 
     A table is a constant that a ``Gather`` reads at the values of the input, whatever shape they are brought
     into before. Values that were computed from an input are not followed. Raises `ModelError`, see `read_graph`.
@@ -358,7 +358,7 @@ def read_table_rows(path: Path) -> dict[str, int]:
     return rows
 
 
-def quantizing_nodes(path: Path) -> tuple[str, ...]:
+def find_quantizing_nodes(path: Path) -> tuple[str, ...]:
     """Return the operators of the model in `path`, its bodies and functions too, that only a quantized model has.
 
     What makes floats of an input of the model, a picture of uint8 for example, is none: what follows may be float.
@@ -374,7 +374,7 @@ def quantizing_nodes(path: Path) -> tuple[str, ...]:
     return _outline(path)[3]
 
 
-def _quantizing(model: onnx.ModelProto, constants: Collection[str]) -> Iterator[str]:
+def _find_quantizing(model: onnx.ModelProto, constants: Collection[str]) -> Iterator[str]:
     given = {value.name for value in model.graph.input}.difference(constants)
     decodes = [node for node in model.graph.node if node.op_type == "DequantizeLinear" and given & set(node.input[:1])]
     for node in all_nodes(model):

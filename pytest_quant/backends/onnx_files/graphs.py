@@ -76,14 +76,14 @@ def opened_size(model: onnx.ModelProto) -> float:
 
 
 def defined_names(graph: onnx.GraphProto) -> set[str]:
-    """Return the names that `graph` itself gives a value, those of graphs inside it apart."""
+    """Return the names that `graph` itself gives a value; graphs inside it do not count."""
     names = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
     names |= {tensor.values.name for tensor in graph.sparse_initializer}
     return names | {name for node in graph.node for name in node.output}
 
 
 def captured_names(node: onnx.NodeProto) -> set[str]:
-    """Return the names that the bodies of `node` read from outside; a body of a body may be the one that reads."""
+    """Return the names that the bodies of `node`, and bodies inside them, read from outside."""
     return {name for body in bodies_of(node) for name in _read_names(body) - defined_names(body)}
 
 
@@ -146,7 +146,7 @@ def scopes(graph: onnx.GraphProto, outer: Collection[str] = ()) -> Iterator[tupl
 
 
 def dequantizer_of(tensor: str, makers: Mapping[str, onnx.NodeProto]) -> onnx.NodeProto | None:
-    """Return the DequantizeLinear that gives the values of `tensor`, moved perhaps; ``None`` where none does.
+    """Return the DequantizeLinear that gives the values of `tensor`, moved perhaps; ``None`` if no node does.
 
     `makers` has the node that gives each tensor.
     """

@@ -17,7 +17,7 @@ from pytest_quant.backends.base import Engine
 from pytest_quant.backends.offer import check_excluded
 from pytest_quant.backends.onnx_files import model_file, read_nodes
 from pytest_quant.backends.onnx_files.graphs import all_nodes, constant_names
-from pytest_quant.backends.onnx_files.normalize import normalized
+from pytest_quant.backends.onnx_files.normalize import normalize_model
 from pytest_quant.backends.readback import Role
 from pytest_quant.spec import EngineSpec
 
@@ -82,7 +82,7 @@ class _Source:
                 waiting += [self.producer[name] for name in inputs if name in self.producer]
         return (seen - dropped - self.folded) | (first - self.folded)
 
-    def stood_for(self, ends: Sequence[set[str]], dropped: Collection[int] = ()) -> list[tuple[str, ...]]:
+    def name_layers(self, ends: Sequence[set[str]], dropped: Collection[int] = ()) -> list[tuple[str, ...]]:
         """Return for each layer that computes the tensors `ends` the names of the nodes it stands for, in their order.
 
         Nodes that no layer computes by name, a dropped activation for one, belong to the layer before them.
@@ -104,7 +104,7 @@ class _Source:
         return [tuple(dict.fromkeys(self.names[place] for place in sorted(places))) for places in claims]
 
 
-def nodes_behind(model: onnx.GraphProto, origins: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
+def find_user_nodes(model: onnx.GraphProto, origins: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
     """Return for each layer the nodes of `model` that it stands for, in their order.
 
     Parameters
@@ -116,11 +116,11 @@ def nodes_behind(model: onnx.GraphProto, origins: Sequence[Sequence[str]]) -> li
     """
     source = _Source(model)
     named = [{place for name in names if (place := source.anchor(name)) is not None} for names in origins]
-    return source.stood_for([{name for place in places for name in model.node[place].output} for places in named])
+    return source.name_layers([{name for place in places for name in model.node[place].output} for places in named])
 
 
 def excluded_parts(spec: EngineSpec, candidates: Collection[str]) -> dict[str, set[str]]:
-    """Return for each node that `spec` excludes those of `candidates` that it is, or was turned into.
+    """Return for each node that `spec` excludes the `candidates` that it is, or was turned into.
 
     Nodes of a function's call are called ``call/name__1``, and two that fuse ``name/MatMulAddFusion``.
 
@@ -150,7 +150,7 @@ def excluded_among(engine: Engine, names: Collection[str]) -> list[str]:
 
     Raises `UsageError` when the model has no node of such a name: if it arrives quantized, nobody looked before.
     """
-    model = normalized(read_nodes(model_file(engine.spec.model)))
+    model = normalize_model(read_nodes(model_file(engine.spec.model)))
     source = _Source(onnx.GraphProto(node=all_nodes(model)))
     built_on = {source.names[place] for name in names if (place := source.anchor(name)) is not None}
     return [name for name, parts in excluded_parts(engine.spec, built_on).items() if parts]
@@ -180,7 +180,7 @@ def trace(
     dropped = [place for place, name in clipping if name not in engine_names]
     return [
         (names, role if names or role != "compute" else "other")
-        for names, role in zip(source.stood_for(ends, dropped), roles, strict=True)
+        for names, role in zip(source.name_layers(ends, dropped), roles, strict=True)
     ]
 
 
@@ -199,7 +199,7 @@ def _role(node: onnx.NodeProto, source: _Source) -> Role:
 
 def _ends(node: onnx.NodeProto, source: _Source, makers: Sequence[dict[str, onnx.NodeProto]]) -> Iterator[str]:
     """Yield the tensors of the user's graph that `node` computes."""
-    ends = [end for name in node.output if (end := _behind(name, source, makers)) is not None]
+    ends = [end for name in node.output if (end := _find_user_tensor(name, source, makers)) is not None]
     if ends:
         yield from ends
         return
@@ -208,7 +208,7 @@ def _ends(node: onnx.NodeProto, source: _Source, makers: Sequence[dict[str, onnx
         yield from filter(None, source.graph.node[place].output)
 
 
-def _behind(name: str, source: _Source, makers: Sequence[dict[str, onnx.NodeProto]]) -> str | None:
+def _find_user_tensor(name: str, source: _Source, makers: Sequence[dict[str, onnx.NodeProto]]) -> str | None:
     """Return the tensor of the user's graph that holds the values of `name`, before it was quantized or moved."""
     seen = set()
     while name and name not in source.tensors and name not in seen:

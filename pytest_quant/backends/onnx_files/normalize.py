@@ -1,4 +1,4 @@
-"""One form of a graph for every quantizer: weights where they look for them, in a standard that they know.
+"""One form of a graph for every quantizer: weights in the places that quantizers search, in a standard that they know.
 
 The steps, in this order, each on the graph and on the bodies of If, Loop and Scan in it:
 
@@ -37,7 +37,7 @@ from pytest_quant.backends.onnx_files.graphs import (
     refill,
     rename_reads,
 )
-from pytest_quant.backends.runtime import failing_as
+from pytest_quant.backends.runtime import name_errors
 
 _CONSTANTS: dict[str, type] = {
     **dict.fromkeys(("value_float", "value_floats"), np.float32),
@@ -52,7 +52,7 @@ _PER_CHANNEL_OPSET = 13
 
 
 def normal_file(source: Path, work: Path, *, per_channel: bool = False) -> Path:
-    """Return a file of the model in its normal form: `source`, or where that is in another one, a file in `work`.
+    """Return a file of the model in its normal form: `source` if it has that form already, else a file in `work`.
 
     Parameters
     ----------
@@ -69,16 +69,16 @@ def normal_file(source: Path, work: Path, *, per_channel: bool = False) -> Path:
         return source
     model = read_graph(source)
     load_external_data_for_model(model, str(source.parent))
-    model = normalized(model)
+    model = normalize_model(model)
     if is_old:
         need, fix = f"scales per channel need {_PER_CHANNEL_OPSET} or later", "or write options={'per_channel': False}"
-        model = normalized(raised(model, 17, source.name, need=need, fix=fix))
+        model = normalize_model(raise_opset(model, 17, source.name, need=need, fix=fix))
     file = work / "normal.onnx"
     write_model(model, file)
     return file
 
 
-def normalized(model: onnx.ModelProto) -> onnx.ModelProto:
+def normalize_model(model: onnx.ModelProto) -> onnx.ModelProto:
     """Return `model` with steps 1 to 5 done; `model` itself may be changed. External data need not be loaded."""
     if model.functions:
         _name_calls(model)
@@ -100,7 +100,7 @@ def is_normal(model: onnx.ModelProto) -> bool:
     before = len(graph.node), len(graph.input), model.ir_version
     if model.functions or len(list(all_graphs(graph))) > 1:
         return False
-    normalized(model)
+    normalize_model(model)
     return before == (len(graph.node), len(graph.input), model.ir_version)
 
 
@@ -192,7 +192,7 @@ def _read_through_identities(graph: onnx.GraphProto) -> None:
         refill(graph.node, nodes)
 
 
-def raised(model: onnx.ModelProto, opset: int, name: str, *, need: str, fix: str) -> onnx.ModelProto:
+def raise_opset(model: onnx.ModelProto, opset: int, name: str, *, need: str, fix: str) -> onnx.ModelProto:
     """Return `model` with a later opset, in which new constants may be nodes.
 
     Parameters
@@ -208,5 +208,5 @@ def raised(model: onnx.ModelProto, opset: int, name: str, *, need: str, fix: str
     BuildError : ONNX cannot raise the opset.
     """
     fix = f"export the model with opset_version={opset}, {fix}"
-    with failing_as(f"onnx cannot raise opset {opset_of(model)} of {name}, and {need}", fix):
+    with name_errors(f"onnx cannot raise opset {opset_of(model)} of {name}, and {need}", fix):
         return version_converter.convert_version(model, opset)

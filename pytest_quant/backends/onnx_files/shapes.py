@@ -1,4 +1,4 @@
-"""Shapes of the tensors inside a graph, for inputs of known shapes, and what the largest of them takes."""
+"""Shapes of the tensors inside a graph, for inputs of known shapes, and the bytes of the largest tensor."""
 
 from __future__ import annotations
 

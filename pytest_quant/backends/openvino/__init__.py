@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_quant.backends.base import Backend, Engine, Feeds
-from pytest_quant.backends.offer import Availability, Offer, Remedy, checked
+from pytest_quant.backends.offer import Availability, Offer, Remedy, normalize_options
 from pytest_quant.backends.runtime import import_runtime
 from pytest_quant.environment.machine import has_vnni, onednn_tier, version
-from pytest_quant.readers import FLAG, count, keys_of, one_of, option
+from pytest_quant.readers import FLAG, choice_of, count, keys_of, option
 from pytest_quant.spec import ARRIVING, EngineSpec, Model, Signature
 
 _REPAIR = "pip install --force-reinstall openvino nncf"
@@ -21,13 +21,13 @@ class OpenVinoOptions:
     """Options as asked; ``None`` leaves the choice to the machine or to NNCF."""
 
     threads: int = option(1, count(), "threads of the one stream")
-    preset: str = option("performance", one_of("performance", "mixed"), "mixed: activations need not be symmetric")
+    preset: str = option("performance", choice_of("performance", "mixed"), "mixed: activations need not be symmetric")
     overflow_fix: str | None = option(
         None,
-        one_of("enable", "first_layer", "disable"),
+        choice_of("enable", "first_layer", "disable"),
         "7-bit weights against saturation; default enable without VNNI, else disable",
     )
-    model_type: str | None = option(None, one_of("transformer"), "NNCF's rules for attention")
+    model_type: str | None = option(None, choice_of("transformer"), "NNCF's rules for attention")
     fast_bias_correction: bool = option(True, FLAG, "False is slower and may be more accurate")
     dynamic_quantization: int | None = option(
         None, count(0), "group of inputs that share a scale in layers of int8 weights alone; default OpenVINO's, 0 none"
@@ -35,7 +35,7 @@ class OpenVinoOptions:
 
     @property
     def seven_bits(self) -> str:
-        """NNCF's name of the weights that get seven bits: all where kernels add in 16 bits, unless the user sets it."""
+        """NNCF's name of the weights that get seven bits: all if kernels add in 16 bits, unless the user sets it."""
         return self.overflow_fix or ("disable" if has_vnni(onednn_tier()) else "enable")
 
 
@@ -50,11 +50,11 @@ PLUGIN = {
 
 def parse_options(options: Iterable[tuple[str, object]]) -> OpenVinoOptions:
     """Turn the options of a mark into `OpenVinoOptions`. Raises `UsageError`."""
-    return OpenVinoOptions(**checked("openvino", options, OpenVinoBackend.offer.options))
+    return OpenVinoOptions(**normalize_options("openvino", options, OpenVinoBackend.offer.options))
 
 
 class OpenVinoBackend(Backend):
-    """OpenVINO's CPU plugin, one stream, pinned to float32 where it is not quantized.
+    """OpenVINO's CPU plugin, one stream; what is not quantized stays in float32.
 
     NNCF finds ranges and quantizes in one pass over the samples, so the step of calibration writes the quantized
     model, and building takes it over.

@@ -62,7 +62,7 @@ def _layer(node: Any) -> PluginLayer:
 
 
 def fixed_shapes(node: Any) -> tuple[Shape, ...] | None:
-    """Return the shapes of all inputs and of the first output of a node; ``None`` where one is not fixed."""
+    """Return the shapes of all inputs and of the first output of a node; ``None`` if any shape is not fixed."""
     ports = [port.get_partial_shape() for port in (*node.inputs(), *node.outputs()[:1])]
     if any(shape.is_dynamic for shape in ports):
         return None
@@ -217,7 +217,7 @@ def hidden_products(layers: Sequence[PluginLayer], source: SourceGraph, precisio
     source : the compute of the model that was compiled, see `source_of`.
     precision : the one asked for, ``fp32`` or ``int8``.
     """
-    return [node.name for node in _tallied(layers, source, precision) if node.kind is Kind.OPAQUE and node.name]
+    return [node.name for node in _tally_layers(layers, source, precision) if node.kind is Kind.OPAQUE and node.name]
 
 
 def count_layers(
@@ -233,8 +233,10 @@ def count_layers(
     apart : layers of the same model compiled with `SEEN_APART`, in which products hidden in `layers` are looked up;
         empty where it was not compiled so.
     """
-    tallied = _tallied(layers, source, precision)
-    clear = {node.name: node for node in _tallied(apart, source, precision) if node.kind in (Kind.ASKED, Kind.OTHER)}
+    tallied = _tally_layers(layers, source, precision)
+    clear = {
+        node.name: node for node in _tally_layers(apart, source, precision) if node.kind in (Kind.ASKED, Kind.OTHER)
+    }
     named = {each.name for each in tallied}
     lost = [each for name, each in clear.items() if name in source.macs and name not in named]
     unknown = iter(lost if len(lost) == sum(each.name == "" and each.kind is Kind.OPAQUE for each in tallied) else ())
@@ -254,7 +256,7 @@ def count_layers(
     return replace(coverage, notes=(note,))
 
 
-def _tallied(layers: Sequence[PluginLayer], source: SourceGraph, precision: str) -> list[Tallied]:
+def _tally_layers(layers: Sequence[PluginLayer], source: SourceGraph, precision: str) -> list[Tallied]:
     """Return every layer, or one entry for each product of the model that became part of it."""
     products = {
         place: _products_in(layer, source) for place, layer in enumerate(layers) if layer.kind in COMPUTE | {FUSED}
@@ -306,8 +308,8 @@ def _products_in(layer: PluginLayer, source: SourceGraph) -> list[str]:
     return list(dict.fromkeys(products))
 
 
-def computed_in(precision: str, kernel: str) -> str:
-    """Return what a layer multiplied in: the last word of its kernel, where that is a type, else its `precision`.
+def find_computing_type(precision: str, kernel: str) -> str:
+    """Return what a layer multiplied in: the last word of its kernel if that is a type, else its `precision`.
 
     A layer of int8 weights and float inputs reports i8 and runs ``brgemm_avx2_f32``: it decompresses its weights.
     """
@@ -330,7 +332,7 @@ def kind_of(layer: PluginLayer, precision: str, quantizers: frozenset[str], *, s
     """
     if layer.kind in _BODIES:
         return Kind.OPAQUE
-    ran_in = computed_in(layer.precision, layer.kernel)
+    ran_in = find_computing_type(layer.precision, layer.kernel)
     if layer.kind in COMPUTE or (layer.kind == FUSED and swallows_compute):
         types = {precision_of(each) for each in layer.input_types}
         rounds = not (types.isdisjoint({"int4", "int8"}) and quantizers.isdisjoint(layer.origins))

@@ -13,14 +13,21 @@ import numpy as np
 from pytest_quant.backends.base import Engine, Feeds, Outputs
 from pytest_quant.backends.offer import seven_bits_note
 from pytest_quant.backends.onnx_files import model_file, read_nodes
-from pytest_quant.backends.onnx_files.lineage import excluded_among, nodes_behind
-from pytest_quant.backends.onnx_files.normalize import normalized
+from pytest_quant.backends.onnx_files.lineage import excluded_among, find_user_nodes
+from pytest_quant.backends.onnx_files.normalize import normalize_model
 from pytest_quant.backends.openvino import PLUGIN, parse_options
 from pytest_quant.backends.openvino.coverage import CONVERSIONS, PROVIDER, RECURRENT, layers_of, measure_coverage
-from pytest_quant.backends.openvino.files import ENGINE_FILE, WEIGHTS_FILE, is_own, read_model, refusing, signature_of
-from pytest_quant.backends.openvino.quantize import IN_FLOAT, with_names
+from pytest_quant.backends.openvino.files import (
+    ENGINE_FILE,
+    WEIGHTS_FILE,
+    is_own,
+    read_model,
+    signature_of,
+    translate_errors,
+)
+from pytest_quant.backends.openvino.quantize import IN_FLOAT, rename_operations
 from pytest_quant.backends.readback import FOUR_BITS, LayerTime, Role, medians, precision_of, warm_runs
-from pytest_quant.backends.runtime import failing_as
+from pytest_quant.backends.runtime import name_errors
 from pytest_quant.environment.machine import has_vnni, onednn_tier
 from pytest_quant.errors import BuildError
 from pytest_quant.result import Coverage
@@ -56,7 +63,11 @@ def compile_model(model: Any, spec: EngineSpec, beside: Mapping[str, object] | N
     rounds = {} if group is None else {_GROUP: group}
     settings = {**PLUGIN, "INFERENCE_NUM_THREADS": options.threads, **rounds, **(beside or {})}
     quantized = spec.scheme == "static"
-    with refusing("to compile the quantized model", IN_FLOAT) if quantized else refusing("to compile the model"):
+    with (
+        translate_errors("to compile the quantized model", IN_FLOAT)
+        if quantized
+        else translate_errors("to compile the model")
+    ):
         compiled = openvino.Core().compile_model(model, PROVIDER, settings)
         precision = compiled.get_property("INFERENCE_PRECISION_HINT").get_type_name()
     if precision != "f32":
@@ -70,7 +81,7 @@ def compile_model(model: Any, spec: EngineSpec, beside: Mapping[str, object] | N
 
 
 def seven_bits_notes(spec: EngineSpec) -> tuple[str, ...]:
-    """Say that weights got seven bits where the user did not ask for it."""
+    """Say that weights got seven bits although the user did not ask for it."""
     options = parse_options(spec.options)
     if spec.scheme != "static" or options.overflow_fix is not None or options.seven_bits != "enable":
         return ()
@@ -84,7 +95,7 @@ def _cells_note(spec: EngineSpec, model: Any) -> Iterator[str]:
 
 
 def _width_notes(compiled: Any, precision: str) -> Iterator[str]:
-    """Say that weights have four bits where `precision` is int8, and how many layers round their inputs as they run.
+    """Say that weights have four bits although `precision` is int8, and how many layers round their inputs as they run.
 
     The runtime model shows those as products in float.
     """
@@ -113,7 +124,7 @@ class OpenVinoEngine(Engine):
         self.size_bytes = sum((folder / name).stat().st_size for name in (ENGINE_FILE, WEIGHTS_FILE))
         self.threads = parse_options(spec.options).threads
         self._file = folder / ENGINE_FILE
-        self._model: Any = with_names(read_model(self._file), spec.quantized or spec.model)
+        self._model: Any = rename_operations(read_model(self._file), spec.quantized or spec.model)
         self._compiled: Any = compile_model(self._model, spec)
         self.notes = (
             *seven_bits_notes(spec),
@@ -127,22 +138,22 @@ class OpenVinoEngine(Engine):
     def _run(self, feeds: Feeds) -> Outputs:
         """Run one batch; the request copies what it returns."""
         call = self._prepare(feeds)
-        with refusing(f"a run of {self.spec.id}"):
+        with translate_errors(f"a run of {self.spec.id}"):
             results: Any = call()
         return {name: results[index] for index, name in enumerate(self._outputs)}
 
     def _prepare(self, feeds: Feeds) -> Callable[[], object]:
         """Return the request's own `infer` over `feeds`."""
-        return partial(self._request.infer, self._by_place(feeds))
+        return partial(self._request.infer, self._place_feeds(feeds))
 
-    def _by_place(self, feeds: Feeds) -> dict[int, Any]:
+    def _place_feeds(self, feeds: Feeds) -> dict[int, Any]:
         return {index: feeds[name] for index, name in enumerate(self._inputs)}
 
     def _layer_times(self, feeds: Feeds) -> tuple[LayerTime, ...]:
         """Compile the model once more with counters, and return the median time of each layer that ran."""
         # Kernels and layouts are the same with it.
         compiled = compile_model(read_model(self._file), self.spec, {"PERF_COUNT": True})
-        request, inputs = compiled.create_infer_request(), self._by_place(feeds)
+        request, inputs = compiled.create_infer_request(), self._place_feeds(feeds)
         kinds: dict[str, tuple[str, str]] = {}
 
         def run() -> dict[str, float]:
@@ -151,20 +162,20 @@ class OpenVinoEngine(Engine):
             kinds.update((info.node_name, (info.node_type, info.exec_type)) for info in ran)
             return {info.node_name: 1e3 * info.real_time.total_seconds() for info in ran}
 
-        with refusing(f"a profiled run of {self.spec.id}"):
+        with translate_errors(f"a profiled run of {self.spec.id}"):
             times = medians(warm_runs(run))
             origins = {layer.name: layer.origins for layer in layers_of(compiled.get_runtime_model())}
         named = [() if kinds[name][0] in CONVERSIONS else origins.get(name, ()) for name in times]
         model = self.spec.quantized or self.spec.model
         if not is_own(model):
-            named = nodes_behind(normalized(read_nodes(model_file(model))).graph, named)
+            named = find_user_nodes(normalize_model(read_nodes(model_file(model))).graph, named)
         return tuple(layer_time(name, *kinds[name], times[name], own) for name, own in zip(times, named, strict=True))
 
     def _coverage(self, feeds: Feeds) -> Coverage:
         """Compile the model once more for the shapes of `feeds` and count its products by their precision."""
         model = self._model.clone()
-        with failing_as(f"OpenVINO could not fix the shapes of {self.spec.id} to those of the data"):
-            model.reshape({index: list(np.shape(array)) for index, array in self._by_place(feeds).items()})
+        with name_errors(f"OpenVINO could not fix the shapes of {self.spec.id} to the shapes of the data"):
+            model.reshape({index: list(np.shape(array)) for index, array in self._place_feeds(feeds).items()})
         coverage = measure_coverage(model, self.spec.precision, partial(compile_model, model, self.spec))
         is_static = self.spec.scheme == "static"
         return coverage if is_static else replace(coverage, scheme_pct=coverage.pct, not_quantizable={})

@@ -12,7 +12,7 @@ from typing import Any
 from pytest_quant.backends.offer import calibration_ingredients
 from pytest_quant.backends.onnx_files import model_file, model_ingredients, read_signature, sha256_of
 from pytest_quant.backends.openvino import parse_options
-from pytest_quant.backends.runtime import failed, failing_as, failing_with
+from pytest_quant.backends.runtime import name_errors, replace_errors, wrap_error
 from pytest_quant.environment.machine import onednn_tier, version
 from pytest_quant.errors import ModelFileError, QuantError
 from pytest_quant.spec import EngineSpec, Model, Signature, TensorInfo
@@ -22,8 +22,8 @@ _OPERATORS = re.compile(r"No conversion rule found for operations: (?P<names>[^\
 _FIX = "check that the float model runs in OpenVINO alone: openvino.Core().compile_model(path, 'CPU')"
 
 
-def refused(doing: str, error: Exception, fix: str = _FIX) -> QuantError:
-    """Return the error to raise in place of one that OpenVINO or NNCF raised.
+def translate_error(doing: str, error: Exception, fix: str = _FIX) -> QuantError:
+    """Return the error to raise in place of an error of OpenVINO or NNCF.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def refused(doing: str, error: Exception, fix: str = _FIX) -> QuantError:
     unknown = _OPERATORS.search(text)
     if unknown is not None:
         names = re.sub(r"-\d+(?=,|$)", "", unknown["names"].strip())
-        return failed(
+        return wrap_error(
             f"OpenVINO refused {doing}: it has no operator {names}",
             error,
             value=unknown[0].strip(),
@@ -47,12 +47,12 @@ def refused(doing: str, error: Exception, fix: str = _FIX) -> QuantError:
         )
     lines = [line.strip() for line in _NOISE.sub("", text).splitlines() if line.strip()]
     cause = " ".join(lines) or text.strip() or type(error).__name__
-    return failed(f"OpenVINO refused {doing}", error, value=f"{type(error).__name__}: {cause}", fix=fix)
+    return wrap_error(f"OpenVINO refused {doing}", error, value=f"{type(error).__name__}: {cause}", fix=fix)
 
 
-def refusing(doing: str, fix: str = _FIX) -> AbstractContextManager[None]:
-    """Turn whatever is raised in the block, except our own errors, into what `refused` returns; parameters as there."""
-    return failing_with(lambda error: refused(doing, error, fix))
+def translate_errors(doing: str, fix: str = _FIX) -> AbstractContextManager[None]:
+    """Turn whatever is raised in the block into what `translate_error` returns, except our own errors."""
+    return replace_errors(lambda error: translate_error(doing, error, fix))
 
 
 ENGINE_FILE = "model.xml"
@@ -96,7 +96,7 @@ def read_model(path: Path) -> Any:
         _own_files(path)
     else:
         read_signature(path)
-    with refusing(f"the model {path.name}"):
+    with translate_errors(f"the model {path.name}"):
         return openvino.Core().read_model(path)
 
 
@@ -127,7 +127,7 @@ def save_model(model: Any, folder: Path) -> None:
     """Write `model` into `folder` with weights of the type they have."""
     import openvino
 
-    with failing_as("OpenVINO could not write the model"):
+    with name_errors("OpenVINO could not write the model"):
         openvino.save_model(model, folder / ENGINE_FILE, compress_to_fp16=False)
 
 

@@ -1,4 +1,4 @@
-"""Ranges and rounding by NNCF, in one pass over the samples, and other ways that it offers where accuracy is lost.
+"""Ranges and rounding by NNCF, in one pass over the samples, and the other ways that it offers if accuracy is lost.
 
 The nodes that the user excludes stay in float, and so do recurrent cells: the CPU plugin has no int8 kernel for them,
 and refuses those whose bias NNCF has rounded.
@@ -13,16 +13,16 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from pytest_quant.backends.feeds import Feeds, fitting_batches
-from pytest_quant.backends.offer import Remedy, calibrated, check_excluded, with_option
+from pytest_quant.backends.feeds import Feeds, check_batches
+from pytest_quant.backends.offer import Remedy, check_excluded, set_option, vary_calibration
 from pytest_quant.backends.onnx_files import model_file, read_nodes
 from pytest_quant.backends.onnx_files.graphs import PASSING, all_graphs
 from pytest_quant.backends.onnx_files.lineage import excluded_parts
-from pytest_quant.backends.onnx_files.normalize import normal_file, normalized
+from pytest_quant.backends.onnx_files.normalize import normal_file, normalize_model
 from pytest_quant.backends.openvino import parse_options
 from pytest_quant.backends.openvino.coverage import OPERATORS, RECURRENT
-from pytest_quant.backends.openvino.files import is_own, read_model, refused, save_model, signature_of
-from pytest_quant.backends.runtime import failing_with, quiet
+from pytest_quant.backends.openvino.files import is_own, read_model, save_model, signature_of, translate_error
+from pytest_quant.backends.runtime import quiet, replace_errors
 from pytest_quant.files import temporary_folder
 from pytest_quant.spec import Calibration, EngineSpec, Model
 
@@ -43,12 +43,12 @@ def remedies(spec: EngineSpec) -> Iterator[Remedy]:
         return
     options = parse_options(spec.options)
     if options.preset != "mixed":
-        yield from with_option(spec, "preset", "mixed")
+        yield from set_option(spec, "preset", "mixed")
     if options.model_type is None and {"MatMul", "Softmax"} <= {kind for _, kind in _nodes(spec)}:
-        yield from with_option(spec, "model_type", "transformer")
-    yield from calibrated(spec, *_CALIBRATIONS)
+        yield from set_option(spec, "model_type", "transformer")
+    yield from vary_calibration(spec, *_CALIBRATIONS)
     if options.fast_bias_correction:
-        yield from with_option(spec, "fast_bias_correction", False)
+        yield from set_option(spec, "fast_bias_correction", False)
 
 
 def quantized_nodes(spec: EngineSpec) -> tuple[str, ...]:
@@ -95,7 +95,7 @@ def excluded_nodes(spec: EngineSpec, model: Any, normal: Path) -> list[str]:
     return sorted({operation for name in named for operation in parts[name]})
 
 
-def with_names(operations: Any, model: Model) -> Any:
+def rename_operations(operations: Any, model: Model) -> Any:
     """Return an ``openvino.Model`` whose operations that multiply are called as the nodes of `model` that they compute.
 
     OpenVINO numbers some by what the process made before, ``GRUSequence_43790``, and calls others as a tensor. Models
@@ -103,7 +103,7 @@ def with_names(operations: Any, model: Model) -> Any:
     """
     if is_own(model):
         return operations
-    graph = normalized(read_nodes(model_file(model))).graph
+    graph = normalize_model(read_nodes(model_file(model))).graph
     parts = _operations(operations, graph)
     nodes = [node.name for node in graph.node if node.name and node.op_type not in _BESIDE]
     names = {operation: node for node in reversed(nodes) for operation in parts[node]}
@@ -177,13 +177,13 @@ def write_quantized(spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], fo
     BuildError : NNCF could not quantize the model.
     """
     signature = signature_of(spec.model)
-    count = sum(1 for _ in fitting_batches(batches(), signature, spec.model.name))
+    count = sum(1 for _ in check_batches(batches(), signature, spec.model.name))
     with temporary_folder() as work:
         file = model_file(spec.model)
         source = file if is_own(spec.model) else normal_file(file, work)
         model = read_model(source)
         ignored = excluded_nodes(spec, model, source)
-        with failing_with(lambda error: refused(f"to quantize {spec.model.name}", error, _fix(error))):
+        with replace_errors(lambda error: translate_error(f"to quantize {spec.model.name}", error, _fix(error))):
             # Before the screen is taken away: NNCF's logger keeps the stream that it finds when it is imported.
             import_module("nncf")
             with quiet("nncf"):

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_quant.backends.base import Backend, Engine, Feeds
-from pytest_quant.backends.offer import Availability, Offer, Remedy, checked
+from pytest_quant.backends.offer import Availability, Offer, Remedy, normalize_options
 from pytest_quant.backends.runtime import WHEELS, import_runtime
 from pytest_quant.errors import UsageError, nearest
-from pytest_quant.readers import FLAG, accepting, count, keys_of, one_of, option
+from pytest_quant.readers import FLAG, choice_of, count, keys_of, make_reader, option
 from pytest_quant.spec import ARRIVING, EngineSpec
 
 
@@ -70,13 +70,13 @@ def _extra(value: object) -> str | None:
 
 
 def _files(value: object) -> tuple[str, ...] | None:
-    """Return absolute paths, since ONNX Runtime's tools run in other folders; ``None`` where one is no file."""
+    """Return absolute paths, since ONNX Runtime's tools run in other folders; ``None`` if any path is no file."""
     files = tuple(Path(str(file)).absolute() for file in value) if isinstance(value, (list, tuple)) else ()
     return tuple(map(str, files)) if files and all(file.is_file() for file in files) else None
 
 
 # Libraries with operators of the user's own.
-LIBRARIES = accepting("a list of paths of shared libraries, each of them a file that is here", _files)
+LIBRARIES = make_reader("a list of paths of shared libraries, all of them existing files", _files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,19 +89,21 @@ class OrtOptions:
     threads: int = option(1, count(), "threads of one operator; spinning is always off")
     op_types: tuple[str, ...] | None = option(
         None,
-        accepting('a list of op types such as ["MatMul", "Conv"], or "all"', _op_types),
+        make_reader('a list of op types such as ["MatMul", "Conv"], or "all"', _op_types),
         "what to quantize; by default static takes operators with weights and those that hand values on, dynamic "
         "matrix products; int4 always takes matrices, and tables too where Gather is named",
     )
     per_channel: bool = option(True, FLAG, "one scale for each output channel of a weight")
     reduce_range: bool | None = option(None, FLAG, "7-bit weights; default True on x86 without VNNI")
-    activation_type: str | None = option(None, one_of("uint8", "int8"), "default uint8 on x86, int8 on ARM")
-    weight_type: str = option("int8", one_of("int8", "uint8"), "what weights are stored in")
+    activation_type: str | None = option(None, choice_of("uint8", "int8"), "default uint8 on x86, int8 on ARM")
+    weight_type: str = option("int8", choice_of("int8", "uint8"), "what weights are stored in")
     symmetric: bool | None = option(None, FLAG, "zero in the middle; default: activations no, int4 blocks yes")
-    block_size: int = option(32, one_of(16, 32, 64, 128, 256), "int4: weights that share a scale")
-    accuracy_level: int = option(0, one_of(0, 1, 2, 3, 4), "int4: see MatMulNBits, 0 computes in float, 4 in int8")
+    block_size: int = option(32, choice_of(16, 32, 64, 128, 256), "int4: weights that share a scale")
+    accuracy_level: int = option(0, choice_of(0, 1, 2, 3, 4), "int4: see MatMulNBits, 0 computes in float, 4 in int8")
     extra: str = option(
-        "{}", accepting("a dict of ONNX Runtime's extra_options", _extra), "`extra_options` of onnxruntime.quantization"
+        "{}",
+        make_reader("a dict of ONNX Runtime's extra_options", _extra),
+        "`extra_options` of onnxruntime.quantization",
     )
     libraries: tuple[str, ...] = option((), LIBRARIES, "custom operators, loaded wherever the model is built or runs")
     tf32: bool = option(False, FLAG, "`ort-cuda`: float32 products may round their inputs to ten bits")
@@ -128,7 +130,7 @@ def parse_options(options: Iterable[tuple[str, object]]) -> OrtOptions:
     ------
     UsageError : an option is unknown, of another type or out of range; or ONNX Runtime has no kernels for the types.
     """
-    parsed = OrtOptions(**checked("ort", options, CUDA_KEYS))
+    parsed = OrtOptions(**normalize_options("ort", options, CUDA_KEYS))
     if (parsed.activation_type, parsed.weight_type) == ("int8", "uint8"):
         raise UsageError(
             "ONNX Runtime has no kernels for int8 activations with uint8 weights",
@@ -198,7 +200,7 @@ class OrtBackend(Backend):
         write_ranges(spec, batches, folder)
 
     def build(self, spec: EngineSpec, calibration: Path | None, folder: Path) -> None:
-        """Write the quantized model; a float model and one that arrives quantized stay where they are."""
+        """Write the quantized model; a float model and a model that arrives quantized stay where they are."""
         from pytest_quant.backends.ort.build import write_engine
 
         write_engine(spec, calibration, folder)

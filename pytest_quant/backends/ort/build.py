@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from pytest_quant.backends.feeds import Feeds, fitting_batches
+from pytest_quant.backends.feeds import Feeds, check_batches
 from pytest_quant.backends.offer import calibration_ingredients
 from pytest_quant.backends.onnx_files import (
     digests_of,
@@ -30,17 +30,17 @@ from pytest_quant.backends.onnx_files.lineage import PARTED
 from pytest_quant.backends.ort import OrtOptions, runtime_version
 from pytest_quant.backends.ort.half import write_half
 from pytest_quant.backends.ort.macs import FLOAT_OPS
-from pytest_quant.backends.ort.prepare import prepared
+from pytest_quant.backends.ort.prepare import prepare_model
 from pytest_quant.backends.ort.recipe import (
     DYNAMIC,
     RECIPE_VERSION,
     excluded_nodes,
+    find_left_nodes,
     float_tables,
-    left_in_float,
     recipe_of,
     static_op_types,
 )
-from pytest_quant.backends.ort.session import open_session, refusing, tools_with
+from pytest_quant.backends.ort.session import open_session, tools_with, translate_errors
 from pytest_quant.backends.runtime import quiet
 from pytest_quant.environment.machine import isa_tier, usable_cores, version
 from pytest_quant.errors import BuildError
@@ -85,12 +85,12 @@ def write_ranges(spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], folde
 
     signature = read_signature(model_file(spec.model))
     recipe = recipe_of(spec)
-    feeds = fitting_batches(batches(), signature, spec.model.name)
+    feeds = check_batches(batches(), signature, spec.model.name)
     # Bad data are told before a model is prepared.
     first = next(feeds)
     with temporary_folder() as work, tools_with(recipe.libraries):
-        model = prepared(spec, per_channel=recipe.per_channel)
-        with refusing(f"to calibrate {spec.model.name}"), quiet():
+        model = prepare_model(spec, per_channel=recipe.per_channel)
+        with translate_errors(f"to calibrate {spec.model.name}"), quiet():
             ranges = _ranges(spec, model, work, chain([first], feeds))
             save_tensors_data(ranges, folder / RANGES_FILE)
 
@@ -130,7 +130,7 @@ def _ranges(spec: EngineSpec, model: Path, work: Path, feeds: Iterator[Feeds]) -
 
 
 def _values(arrays: list[NDArray[Any]]) -> NDArray[Any]:
-    """Return all values of a tensor, of any shapes, and 0 where it has none: a histogram takes neither by itself."""
+    """Return all values of a tensor, of any shapes, and 0 for an empty tensor: a histogram takes neither by itself."""
     values = np.concatenate([array.ravel() for array in arrays])
     return values if values.size else np.zeros(1, values.dtype)
 
@@ -148,7 +148,7 @@ def write_static(
     spec : the engine; its calibration method must be the one that found the ranges.
     recipe : how to quantize, see `recipe_of`.
     prepared : the float model that `prepare` wrote.
-    exclude : names of nodes of `prepared` that stay in float, see `excluded_nodes`.
+    exclude : names of nodes of `prepare_model` that stay in float, see `excluded_nodes`.
     calibration : a folder that `write_ranges` filled.
     target : the ONNX file to write.
     """
@@ -197,7 +197,7 @@ def write_dynamic(recipe: OrtOptions, prepared: Path, exclude: list[str], target
     ----------
     recipe : how to quantize, see `recipe_of`.
     prepared : the float model that `prepare` wrote.
-    exclude : names of nodes of `prepared` that stay in float, see `excluded_nodes`.
+    exclude : names of nodes of `prepare_model` that stay in float, see `excluded_nodes`.
     target : the ONNX file to write.
     """
     from onnxruntime.quantization import quantize_dynamic
@@ -233,7 +233,7 @@ def write_int4(recipe: OrtOptions, prepared: Path, exclude: list[str], target: P
     ----------
     recipe : its op types, block size, symmetry and accuracy level are read, see `recipe_of`.
     prepared : the float model that `prepare` wrote.
-    exclude : names of nodes of `prepared` that stay in float, see `excluded_nodes`.
+    exclude : names of nodes of `prepare_model` that stay in float, see `excluded_nodes`.
     target : the ONNX file to write.
     """
     from onnxruntime.quantization.matmul_nbits_quantizer import DefaultWeightOnlyQuantConfig, MatMulNBitsQuantizer
@@ -268,12 +268,12 @@ ENGINE_FILE = "model.onnx"
 
 
 def engine_file(spec: EngineSpec, folder: Path) -> Path:
-    """Return the ONNX file that the session opens: the one built, or the user's own, untouched."""
+    """Return the ONNX file that the session opens: the built file, or the user's own, untouched."""
     return _own_file(spec) or folder / ENGINE_FILE
 
 
 def _own_file(spec: EngineSpec) -> Path | None:
-    """Return the file that is opened as it is: the float32 model, or one that arrives quantized; else ``None``."""
+    """Return the file that is opened as it is: the float32 model, or a model that arrives quantized; else ``None``."""
     if spec.scheme is None:
         return model_file(spec.model) if spec.precision == "fp32" else None
     return model_file(spec.quantized) if spec.scheme in ARRIVING and spec.quantized else None
@@ -304,12 +304,12 @@ def write_engine(spec: EngineSpec, calibration: Path | None, folder: Path) -> No
         write_half(model_file(spec.model), target)
         return
     with tools_with(recipe.libraries):
-        model = prepared(spec, per_channel=recipe.per_channel)
-        left = left_in_float(spec, read_nodes(model).graph)
+        model = prepare_model(spec, per_channel=recipe.per_channel)
+        left = find_left_nodes(spec, read_nodes(model).graph)
         exclude = [*excluded_nodes(spec, model), *left]
         fix = "leave the operator in float with exclude=[...] or options={'op_types': [...]}, or try another scheme"
         # The quantizers raise whatever their Python meets.
-        with refusing(f"to quantize {spec.model.name} to {spec.id}", fix), quiet():
+        with translate_errors(f"to quantize {spec.model.name} to {spec.id}", fix), quiet():
             if spec.scheme == "static" and calibration is not None:
                 write_static(spec, recipe, model, exclude, calibration, target)
             elif spec.scheme == "dynamic":

@@ -1,4 +1,4 @@
-"""One open session, and what its profile tells: which nodes ran in which precision, and how long each took."""
+"""One open session, and what its profile shows: which nodes ran in which precision, and how long each took."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pytest_quant.backends.base import Engine, Feeds, Outputs
 from pytest_quant.backends.onnx_files import has_bodies, model_file, read_nodes, read_signature, size_bytes
 from pytest_quant.backends.onnx_files.graphs import float_bytes
 from pytest_quant.backends.onnx_files.lineage import excluded_among, trace
-from pytest_quant.backends.onnx_files.normalize import normalized
+from pytest_quant.backends.onnx_files.normalize import normalize_model
 from pytest_quant.backends.ort import CPU, parse_options
 from pytest_quant.backends.ort.build import engine_file
 from pytest_quant.backends.ort.macs import (
@@ -29,13 +29,20 @@ from pytest_quant.backends.ort.macs import (
     RanNode,
     kind_of,
     macs_of,
+    mark_weights,
     names_in_profile,
     nodes_in,
     weights_in,
-    with_weights,
 )
-from pytest_quant.backends.ort.recipe import Reach, left_note, notes_of, reach_of
-from pytest_quant.backends.ort.session import ON_CPU, OPTIMIZED_FILE, Provider, new_run_options, open_session, refusing
+from pytest_quant.backends.ort.recipe import Reach, note_left_nodes, notes_of, reach_of
+from pytest_quant.backends.ort.session import (
+    ON_CPU,
+    OPTIMIZED_FILE,
+    Provider,
+    new_run_options,
+    open_session,
+    translate_errors,
+)
 from pytest_quant.backends.readback import FOUR_BITS, LayerTime, Role, Tallied, medians, precision_of, tally, warm_runs
 from pytest_quant.files import temporary_folder
 from pytest_quant.result import Coverage
@@ -77,7 +84,7 @@ def open_engine(spec: EngineSpec, folder: Path) -> OrtEngine:
 
 
 class OrtEngine(Engine):
-    """A session on some providers, the first of which is the one that is judged.
+    """A session on some providers; the first provider is judged.
 
     Parameters
     ----------
@@ -115,10 +122,10 @@ class OrtEngine(Engine):
         session, beside = open_session(path, providers, threads=threads)
         self._session: Any = session
         self._run_options = new_run_options()
-        self.notes = (*notes, *left_note(spec, path), *beside)
+        self.notes = (*notes, *note_left_nodes(spec, path), *beside)
 
     def _run(self, feeds: Feeds) -> Outputs:
-        with refusing(f"a run of {self.spec.id}"):
+        with translate_errors(f"a run of {self.spec.id}"):
             outputs = self._session.run(self._names, feeds, self._run_options)
         return dict(zip(self._names, outputs, strict=True))
 
@@ -139,7 +146,7 @@ class OrtEngine(Engine):
         """Profile runs in a session of their own and count the products that ran in the asked precision, and where."""
         with temporary_folder() as folder:
             session, _ = open_session(self.path, self._providers, threads=self.threads, profile=folder)
-            with refusing(f"a profiled run of {self.spec.id}"):
+            with translate_errors(f"a profiled run of {self.spec.id}"):
                 for feeds in batches:
                     session.run(None, feeds)
             coverage = self._count(Path(session.end_profiling()), batches[0])
@@ -156,7 +163,7 @@ class OrtEngine(Engine):
             with temporary_folder() as folder:
                 open_session(self.path, self._providers, threads=self.threads, trace=folder)
                 optimized = onnx.load(folder / OPTIMIZED_FILE, load_external_data=False)
-        nodes = with_weights(nodes, weights_in(optimized, nodes))
+        nodes = mark_weights(nodes, weights_in(optimized, nodes))
         coverage = count_coverage(nodes, self.spec.precision, reach_of(self.spec, model.graph))
         if self.spec.precision == "int8" and any(node.stored == "int4" for node in nodes):
             return replace(coverage, notes=(FOUR_BITS,))
@@ -172,7 +179,7 @@ class OrtEngine(Engine):
         return time_layers(self.path, self._known_model(), self._providers, feeds, threads=self.threads)
 
     def _known_model(self) -> Path:
-        """Return the file whose nodes are the source of layers: one that arrives quantized need not share a tensor."""
+        """Return the file whose nodes are the source of layers: a quantized user's file need not share a tensor."""
         return model_file(self.spec.quantized or self.spec.model)
 
     def _close(self) -> None:
@@ -243,22 +250,22 @@ def time_layers(
     """
     with temporary_folder() as folder:
         session, _ = open_session(engine, providers, threads=threads, trace=folder)
-        with refusing(f"a profiled run of {engine.name}"):
+        with translate_errors(f"a profiled run of {engine.name}"):
             count = len(warm_runs(partial(session.run, None, feeds)))
         runs = read_runs(Path(session.end_profiling()).read_text(encoding="utf-8"))[-count:]
         if not (folder / OPTIMIZED_FILE).is_file():
             return tuple(layers_of(runs, {}))
         optimized = onnx.load(folder / OPTIMIZED_FILE, load_external_data=False)
     weights = weights_in(optimized, runs[-1])
-    runs = [with_weights(run, weights) for run in runs]
-    return tuple(layers_of(runs, _traced(optimized.graph, runs[-1], engine, model)))
+    runs = [mark_weights(run, weights) for run in runs]
+    return tuple(layers_of(runs, _trace_layers(optimized.graph, runs[-1], engine, model)))
 
 
-def _traced(
+def _trace_layers(
     optimized: onnx.GraphProto, run: Sequence[RanNode], engine: Path, model: Path
 ) -> dict[str, tuple[tuple[str, ...], Role]]:
     opened = onnx.load(engine, load_external_data=False)
-    theirs = normalized(onnx.load(model, load_external_data=False))
+    theirs = normalize_model(onnx.load(model, load_external_data=False))
     roles: dict[str, tuple[tuple[str, ...], Role]] = {}
     # Names need not be unique; what the profiler counts as one layer stands for the nodes of all that have its name.
     for name, (nodes, role) in zip(

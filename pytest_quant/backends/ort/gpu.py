@@ -56,6 +56,6 @@ class OrtCudaBackend(OrtBackend):
         options = parse_options(spec.options)
         own = CUDA_OPTIONS | {"use_tf32": str(int(options.tf32))}
         providers = (Provider(CUDA, own, libraries=options.libraries),)
-        in_float = f"{spec.id} computes in float what its Q/DQ pairs round: it tells of accuracy only"
+        in_float = f"{spec.id} computes in float what its Q/DQ pairs round: it shows accuracy only"
         notes = (*notes_of(spec), in_float) if spec.scheme else notes_of(spec)
         return OrtGpuEngine(spec, engine_file(spec, folder), providers, notes=notes)

@@ -20,22 +20,22 @@ from typing import Any
 
 import numpy as np
 
-from pytest_quant.backends.apart import ApartError, call_apart
 from pytest_quant.backends.base import Feeds
+from pytest_quant.backends.child_process import ChildError, call_in_child
 from pytest_quant.backends.cuda import DeviceClock, make_clock
 from pytest_quant.backends.cuda.device import open_device
 from pytest_quant.backends.ort.engine import OrtEngine, time_layers
 from pytest_quant.backends.ort.libraries import CUDA, TENSORRT, find_provider
 from pytest_quant.backends.ort.session import Provider, new_run_options
 from pytest_quant.backends.readback import LayerTime, device_times
-from pytest_quant.backends.runtime import failed
+from pytest_quant.backends.runtime import wrap_error
 from pytest_quant.errors import BackendUnavailable, BuildError, QuantError
 from pytest_quant.result import DeviceTimes
 from pytest_quant.spec import EngineSpec
 
 
-def on_stream(clock: DeviceClock, providers: Sequence[Provider]) -> tuple[Provider, ...]:
-    """Return `providers`, those of a GPU with the option to run on the stream of `clock`."""
+def set_stream(clock: DeviceClock, providers: Sequence[Provider]) -> tuple[Provider, ...]:
+    """Return `providers`; the providers of a GPU get the option to run on the stream of `clock`."""
     ours = {"has_user_compute_stream": "1", "user_compute_stream": str(clock.stream)}
     return tuple(
         replace(provider, options={**provider.options, **ours}) if provider.name in (CUDA, TENSORRT) else provider
@@ -72,7 +72,7 @@ class OrtGpuEngine(OrtEngine):
         self._clock, why = device_clock()
         if self._clock is None:
             notes = (*notes, f"timed by the host's clock: {why}")
-        ours = providers if self._clock is None else on_stream(self._clock, providers)
+        ours = providers if self._clock is None else set_stream(self._clock, providers)
         with self._current():
             super().__init__(spec, path, ours, notes=notes)
         # Sessions that are opened apart run once, in other processes too, and have streams of their own.
@@ -186,12 +186,12 @@ def time_layers_on_gpu(engine: Path, model: Path, providers: Sequence[Provider],
     try:
         # CUDA's driver is told to wait before it is first used, which in the process of the tests was long ago.
         waits = {**os.environ, "CUDA_LAUNCH_BLOCKING": "1"}
-        layers, _ = call_apart(time_here, engine, model, list(providers), feeds, environment=waits)
-    except ApartError as ended:
+        layers, _ = call_in_child(time_here, engine, model, list(providers), feeds, environment=waits)
+    except ChildError as ended:
         if isinstance(ended.error, QuantError):
             raise ended.error from None
         what = f"the process that profiles {engine.name} {ended.how or 'failed'}"
-        raise failed(what, ended.said, value=str(ended.error or ended.how), fix="run it once more") from ended
+        raise wrap_error(what, ended.said, value=str(ended.error or ended.how), fix="run it once more") from ended
     return layers
 
 

@@ -25,8 +25,8 @@ from onnx.external_data_helper import load_external_data_for_model
 
 from pytest_quant.backends.onnx_files import read_graph, write_model
 from pytest_quant.backends.onnx_files.graphs import all_graphs, all_nodes, opset_of, refill, rename_reads
-from pytest_quant.backends.onnx_files.normalize import normalized, raised
-from pytest_quant.backends.ort.session import refusing
+from pytest_quant.backends.onnx_files.normalize import normalize_model, raise_opset
+from pytest_quant.backends.ort.session import translate_errors
 from pytest_quant.backends.runtime import quiet
 from pytest_quant.errors import BuildError
 
@@ -51,15 +51,15 @@ def write_half(source: Path, target: Path, kind: str = "fp16") -> None:
     """
     from onnxruntime.transformers.float16 import convert_float_to_float16
 
-    model = normalized(onnx.load(source))
+    model = normalize_model(onnx.load(source))
     if 0 < opset_of(model) < _PAIRS_IN_HALF and any(node.op_type in _PAIRS for node in all_nodes(model)):
         need = f"Q/DQ pairs in {kind} need {_PAIRS_IN_HALF} or later"
-        model = normalized(raised(model, _PAIRS_IN_HALF, source.name, need=need, fix="or leave out `beside`"))
+        model = normalize_model(raise_opset(model, _PAIRS_IN_HALF, source.name, need=need, fix="or leave out `beside`"))
     floats = (tensor for tensor in _tensors(model) if tensor.data_type == TensorProto.FLOAT)
     exact = {tensor.name: deepcopy(tensor) for tensor in floats} if kind == "bf16" else {}
-    whole = _of_sizes(model)
+    whole = _list_size_nodes(model)
     ours = {node.name for node in all_nodes(model)}
-    with refusing(f"to convert {source.name} to {kind}"), quiet():
+    with translate_errors(f"to convert {source.name} to {kind}"), quiet():
         half = convert_float_to_float16(model, keep_io_types=True, node_block_list=whole)
     if not any(tensor.data_type == TensorProto.FLOAT16 for tensor in _tensors(half)):
         raise BuildError(f"{source.name} has no float32 weights: {kind} changes nothing", fix="write precision='fp32'")
@@ -70,7 +70,7 @@ def write_half(source: Path, target: Path, kind: str = "fp16") -> None:
     write_model(half, target)
 
 
-def _of_sizes(model: onnx.ModelProto) -> list[str]:
+def _list_size_nodes(model: onnx.ModelProto) -> list[str]:
     """Return the names of nodes that read sizes, and constants, and nothing else; those without a name get one."""
     names = {tensor.name for tensor in _tensors(model)} | {""}
     sizes: set[str] = set()
@@ -91,10 +91,10 @@ def _keep_whole(model: onnx.ModelProto, taken: set[str]) -> None:
 
     A node that reads one tensor twice got a cast for each, of one name, which no graph may have.
     """
-    before = {node.output[0]: node.input[0] for node in all_nodes(model) if _added(node, taken)}
+    before = {node.output[0]: node.input[0] for node in all_nodes(model) if _is_added_cast(node, taken)}
     for node in all_nodes(model):
         for place, name in enumerate(node.input):
-            if not _added(node, taken) and before.get(name) in before:
+            if not _is_added_cast(node, taken) and before.get(name) in before:
                 node.input[place] = before[before[name]]
     dropped = True
     while dropped:
@@ -105,14 +105,14 @@ def _keep_whole(model: onnx.ModelProto, taken: set[str]) -> None:
             added: set[str] = set()
             nodes = []
             for node in graph.node:
-                if not _added(node, taken) or node.output[0] in read - added:
+                if not _is_added_cast(node, taken) or node.output[0] in read - added:
                     nodes.append(node)
                 added.update(node.output)
             refill(graph.node, nodes)
         dropped = sum(1 for _ in all_nodes(model)) < nodes_before
 
 
-def _added(node: onnx.NodeProto, taken: set[str]) -> bool:
+def _is_added_cast(node: onnx.NodeProto, taken: set[str]) -> bool:
     """Whether the converter wrote it: a cast with a name that the graph did not have."""
     return node.op_type == "Cast" and bool(node.name) and node.name not in taken
 
@@ -184,7 +184,7 @@ def write_rounded(source: Path, target: Path) -> tuple[Path, tuple[str, ...]]:
     ------
     ModelError : the file is missing or broken.
     """
-    model = shape_inference.infer_shapes(normalized(read_graph(source)))
+    model = shape_inference.infer_shapes(normalize_model(read_graph(source)))
     outer, *_ = graphs = list(all_graphs(model.graph))
     values = [value for graph in graphs for value in (*graph.input, *graph.output, *graph.value_info)]
     kinds = {value.name: kind for value in values if (kind := value.type.tensor_type.elem_type) in _KINDS}

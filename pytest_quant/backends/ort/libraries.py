@@ -56,7 +56,7 @@ def find_provider(provider: str) -> Availability:
         return answer
     runtime, compiled = answer
     # First, because without a driver the wheel for GPUs is no use in place of the one that is here.
-    if trouble := loading_trouble(DRIVER):
+    if trouble := find_loading_error(DRIVER):
         fix = "run it on a machine with an NVIDIA GPU and its driver"
         return Availability(False, reason=f"there is no NVIDIA driver here ({trouble})", fix=fix)
     if provider not in compiled:
@@ -68,23 +68,23 @@ def find_provider(provider: str) -> Availability:
         runtime.preload_dlls()
     if refused := load_provider(provider, Path(str(runtime.__file__)).parent):
         return refused
-    return _without_device() or Availability(True, version=str(runtime.__version__), device="cuda:0")
+    return _explain_missing_device() or Availability(True, version=str(runtime.__version__), device="cuda:0")
 
 
-def _without_device() -> Availability | None:
-    """Return why CUDA has no device here; ``None`` where it has one. Another process asks, once."""
+def _explain_missing_device() -> Availability | None:
+    """Return why CUDA has no device here; ``None`` if it has a device. Another process asks, once."""
     visible = os.environ.get(VISIBLE_VARIABLE)
     uuids, error = ask_driver(visible)
     if uuids:
         return None
     if error:
-        fix = "nvidia-smi tells whether the driver is whole"
+        fix = "nvidia-smi shows whether the driver is whole"
         return Availability(False, reason=f"CUDA's driver is here and does not answer: {error}", fix=fix, broken=True)
     hidden = f": {VISIBLE_VARIABLE}={visible!r} leaves none" if visible is not None else ""
     return Availability(False, reason=f"CUDA has no device here{hidden}", fix="run it on a machine with an NVIDIA GPU")
 
 
-def loading_trouble(library: str) -> str:
+def find_loading_error(library: str) -> str:
     """Return the loader's error for `library`; empty when it loads."""
     try:
         ctypes.CDLL(library)
@@ -94,7 +94,7 @@ def loading_trouble(library: str) -> str:
 
 
 def load_provider(provider: str, runtime: Path) -> Availability | None:
-    """Load the library of a provider, and TensorRT's own before it where it wants them.
+    """Load the library of a provider; a provider that needs TensorRT gets its libraries first.
 
     Parameters
     ----------
@@ -108,11 +108,11 @@ def load_provider(provider: str, runtime: Path) -> Availability | None:
     wanted and the one that is here.
     """
     library = str(runtime / "capi" / _LIBRARIES[provider])
-    trouble = loading_trouble(library)
+    trouble = find_loading_error(library)
     if wanted := _NVINFER.search(trouble):
         if refused := _load_tensorrt(provider, wanted["library"], int(wanted["major"])):
             return refused
-        trouble = loading_trouble(library)
+        trouble = find_loading_error(library)
     if not trouble:
         return None
     reason = f"{provider} does not load: {trouble}"

@@ -21,7 +21,7 @@ import onnx
 from pytest_quant.backends.base import Feeds
 from pytest_quant.backends.onnx_files import needs_external_data
 from pytest_quant.backends.onnx_files.graphs import all_graphs, constant_names, dequantizer_of
-from pytest_quant.backends.onnx_files.normalize import normalized
+from pytest_quant.backends.onnx_files.normalize import normalize_model
 from pytest_quant.backends.onnx_files.shapes import infer_shapes, known_shapes
 from pytest_quant.backends.readback import Kind, Shape, convolution_macs, matrix_macs, product_kind, recurrent_macs
 from pytest_quant.backends.runtime import quiet, tools_without_torch
@@ -159,7 +159,7 @@ FUSED = "fused "
 """How ONNX Runtime begins the name of a product that took in an activation."""
 
 
-def with_weights(run: Sequence[RanNode], weights: Mapping[str, tuple[str, bool]]) -> list[RanNode]:
+def mark_weights(run: Sequence[RanNode], weights: Mapping[str, tuple[str, bool]]) -> list[RanNode]:
     """Return the nodes that ran with what is known of their `weights`, see `weights_in`."""
     known = (weights.get(node.name.removeprefix(FUSED), ("", False)) for node in run)
     return [
@@ -198,7 +198,7 @@ def _packed(node: onnx.NodeProto, types: Mapping[str, str]) -> tuple[str, bool]:
 
 
 def names_in_profile(nodes: Sequence[onnx.NodeProto], run: Sequence[RanNode]) -> list[str]:
-    """Return the name that each of `nodes`, in the graph's order, has in the profile; empty where that is not clear.
+    """Return the name that each of `nodes`, in the graph's order, has in the profile; empty if that is not clear.
 
     The profiler calls a node without a name by its operator and a number that no file holds: ``Conv_12``. Those of one
     operator come in the order of the graph.
@@ -215,7 +215,7 @@ def names_in_profile(nodes: Sequence[onnx.NodeProto], run: Sequence[RanNode]) ->
 
 
 def macs_of(node: RanNode) -> int | None:
-    """Return the multiply-accumulates of `node`, bias and activation apart; ``None`` where shapes do not give them."""
+    """Return the multiply-accumulates of `node`, without bias and activation; ``None`` if shapes do not give them."""
     inputs = [shape for _, shape in node.inputs]
     output = node.outputs[0][1] if node.outputs else None
     if output is None or not inputs:
@@ -260,14 +260,14 @@ class Product:
 
 def find_products(path: Path, feeds: Feeds) -> list[Product]:
     """Return the products of the model in `path` when it runs over `feeds`."""
-    model = normalized(onnx.load(path, load_external_data=False))
+    model = normalize_model(onnx.load(path, load_external_data=False))
     shapes: dict[str, Shape] = {}
     # Shape inference hands the model over as one message of protobuf.
     if not needs_external_data(path):
         given = {name: np.shape(array) for name, array in feeds.items()}
         shapes = known_shapes(infer_shapes(model, given).graph)
     if shapes and any(_macs(node, shapes) is None for node in model.graph.node if node.op_type in FLOAT_OPS):
-        shapes = {**_followed(model), **shapes}
+        shapes = {**_follow_shapes(model), **shapes}
     biases = _biases(model.graph)
     levels = {name for node in model.graph.node if node.op_type == "DequantizeLinear" for name in node.output}
     return [
@@ -293,8 +293,8 @@ def _biases(graph: onnx.GraphProto) -> dict[str, tuple[str, str]]:
     return biases
 
 
-def _followed(model: onnx.ModelProto) -> dict[str, Shape]:
-    """Infer shapes by ONNX Runtime's tool, which computes with sizes as a network does; nothing where it gives up.
+def _follow_shapes(model: onnx.ModelProto) -> dict[str, Shape]:
+    """Infer shapes by ONNX Runtime's tool, which computes with sizes as a network does; nothing if it gives up.
 
     Inputs of `model` have numbers for sizes. It takes longer, and knows fewer operators.
     """

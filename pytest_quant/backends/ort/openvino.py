@@ -34,7 +34,7 @@ _PACKAGE = "onnxruntime_ep_openvino"
 
 
 def cpu_devices() -> list[Any]:
-    """Register the plugin, unless it is, and return the one CPU device that goes by exactly its name.
+    """Register the plugin if needed, and return the only CPU device with exactly its name.
 
     The plugin has siblings, ``OpenVINOExecutionProvider.AUTO`` for one, which cannot be mixed with it.
     """
@@ -52,7 +52,7 @@ def cpu_devices() -> list[Any]:
 
 
 class OrtOpenVinoBackend(OrtBackend):
-    """ONNX Runtime with its OpenVINO plugin on the CPU, pinned to float32 where it is not quantized."""
+    """ONNX Runtime with its OpenVINO plugin on the CPU; what is not quantized stays in float32."""
 
     name = "ort-openvino"
     offer = replace(
@@ -100,11 +100,11 @@ class OrtOpenVinoBackend(OrtBackend):
             events = json.loads(profile.read_text(encoding="utf-8"))
             return count_kernels(kernels_in(events), nodes_in(events), find_products(path, feeds), spec.precision)
 
-        providers = [replace(each, libraries=options.libraries) for each in on_openvino(threads)]
+        providers = [replace(each, libraries=options.libraries) for each in make_provider(threads)]
         return OrtEngine(spec, path, providers, threads=threads, notes=notes_of(spec), count=count)
 
 
-def on_openvino(threads: int) -> tuple[Provider]:
+def make_provider(threads: int) -> tuple[Provider]:
     """Return OpenVINO on this CPU, as a session is asked for it."""
     from pytest_quant.backends.ort.session import Provider
 
@@ -149,14 +149,16 @@ def count_kernels(
     """
     from pytest_quant.backends.ort.macs import kind_of
 
-    seen = [_tallied(kernel, products, precision) for kernel in kernels]
+    seen = [_tally_kernel(kernel, products, precision) for kernel in kernels]
     seen += [Tallied(node.name, node.op_type, kind_of(node, precision)) for node in nodes if node.provider != OPENVINO]
     missing = len(products) - sum(node.kind in (Kind.ASKED, Kind.OTHER) for node in seen)
-    return tally([*seen, *_swallowed(kernels, products, max(0, missing), precision)], OPENVINO)
+    return tally([*seen, *_tally_missing(kernels, products, max(0, missing), precision)], OPENVINO)
 
 
-def _swallowed(kernels: Sequence[Kernel], products: Sequence[Product], missing: int, precision: str) -> list[Tallied]:
-    """Return the `missing` products, by name where it is clear which they are."""
+def _tally_missing(
+    kernels: Sequence[Kernel], products: Sequence[Product], missing: int, precision: str
+) -> list[Tallied]:
+    """Return the `missing` products, by name if it is clear which they are."""
     fused = {word for _, layer, word in kernels if layer == FUSED}
     unanswered = [product for product in products if not any(product.is_called(name) for name, _, _ in kernels)]
     if len(unanswered) != missing:
@@ -169,7 +171,7 @@ def _swallowed(kernels: Sequence[Kernel], products: Sequence[Product], missing: 
     ]
 
 
-def _tallied(kernel: Kernel, products: Sequence[Product], precision: str) -> Tallied:
+def _tally_kernel(kernel: Kernel, products: Sequence[Product], precision: str) -> Tallied:
     name, layer, _ = kernel
     kind = kernel_kind(kernel, precision)
     source = next((product for product in products if product.is_called(name)), None)

@@ -1,4 +1,4 @@
-"""From the user's float model to one that the quantizer understands, with the same outputs.
+"""From the user's float model to a model that the quantizer understands, with the same outputs.
 
 ONNX Runtime's quantizers look at one graph at a time. They remove a Relu and let the node before it write the Relu's
 output, take a bias out of the graph, and turn the weight of a Gemm around where it lies. The body of an If, Loop or
@@ -71,7 +71,7 @@ def set_captured_apart(graph: onnx.GraphProto) -> None:
 
 
 def set_shared_weights_apart(graph: onnx.GraphProto) -> None:
-    """Give nodes that turn a weight around, or have a bias, one that no other node reads.
+    """Give nodes that turn a weight around, or have a bias, a copy that no other node reads.
 
     To make a Gemm that reads its weight transposed a MatMul, the quantizers transpose the weight in its place, once for
     each such Gemm. And scales per channel have one axis, that of the last reader. A shared bias the static quantizer
@@ -86,7 +86,7 @@ def set_shared_weights_apart(graph: onnx.GraphProto) -> None:
         weights = {tensor.name: tensor for tensor in inner.initializer}
         for holder, node in ((deeper, node) for deeper in all_graphs(inner) for node in deeper.node if weights):
             is_apart = node.op_type == "LSTM" and holder is not inner
-            for place in (*_turned(node), *([2] if node.op_type in WEIGHTED[:3] else [])):
+            for place in (*_find_turned(node), *([2] if node.op_type in WEIGHTED[:3] else [])):
                 weight = weights.get(node.input[place]) if place < len(node.input) else None
                 if weight is not None and (readers[weight.name] > 1 or is_apart):
                     readers[weight.name] -= 1
@@ -96,7 +96,7 @@ def set_shared_weights_apart(graph: onnx.GraphProto) -> None:
         refill(inner.initializer, [tensor for tensor in inner.initializer if readers[tensor.name]])
 
 
-def _turned(node: onnx.NodeProto) -> tuple[int, ...]:
+def _find_turned(node: onnx.NodeProto) -> tuple[int, ...]:
     """Return the places of the weights that a quantizer turns around where they lie."""
     if node.op_type == "Gemm":
         return (1,) if any(attribute.name == "transB" and attribute.i for attribute in node.attribute) else ()
@@ -108,7 +108,7 @@ def _copy(graph: onnx.GraphProto, tensor: onnx.TensorProto, name: str) -> None:
     graph.initializer[-1].name = name
 
 
-def prepared(spec: EngineSpec, *, per_channel: bool) -> Path:
+def prepare_model(spec: EngineSpec, *, per_channel: bool) -> Path:
     """Return the file of the pre-processed float model of `spec`, written once while a process builds from that model.
 
     The graph gets its normal form, BatchNorm folds into Conv, shapes are inferred, and what bodies of If, Loop and
@@ -214,7 +214,7 @@ def fold_gemm_constants(model: onnx.ModelProto) -> None:
 def _fold(
     node: onnx.NodeProto, graph: onnx.GraphProto, tensors: Mapping[str, onnx.TensorProto], taken: set[str]
 ) -> list[onnx.NodeProto]:
-    """Change a Gemm of `graph` and return the node that adds its bias, where that is another one for each row."""
+    """Change a Gemm of `graph` and return the node that adds its bias, if the bias differs from row to row."""
     read = {place: tensors[name] for place, name in enumerate(node.input) if place and name in tensors}
     given = {place: numpy_helper.to_array(tensor) for place, tensor in read.items()}
     attributes = {each.name: helper.get_attribute_value(each) for each in node.attribute}

@@ -20,7 +20,7 @@ from typing import TypeAlias
 
 import onnx
 
-from pytest_quant.backends.offer import Remedy, calibrated, seven_bits_note, with_option, with_scheme
+from pytest_quant.backends.offer import Remedy, change_scheme, set_option, seven_bits_note, vary_calibration
 from pytest_quant.backends.onnx_files import has_bodies, model_file, read_nodes
 from pytest_quant.backends.onnx_files.graphs import FLOAT_BYTES, PASSING, all_graphs, all_nodes, scopes
 from pytest_quant.backends.onnx_files.lineage import excluded_parts
@@ -76,18 +76,18 @@ def notes_of(spec: EngineSpec) -> tuple[str, ...]:
     return (seven_bits_note("weights", _tier(spec), "'reduce_range': False"),)
 
 
-def left_note(spec: EngineSpec, file: Path) -> tuple[str, ...]:
+def note_left_nodes(spec: EngineSpec, file: Path) -> tuple[str, ...]:
     """Say which nodes of the engine's `file` stay in float because the quantizer cannot take them."""
-    if not _taken(spec, recipe_of(spec)):
+    if not _quantized_op_types(spec, recipe_of(spec)):
         return ()
-    left = left_in_float(spec, read_nodes(file).graph)
+    left = find_left_nodes(spec, read_nodes(file).graph)
     named = shorten(", ".join(left), 200, placeholder=" ...")
     helps = recipe_of(spec).per_channel and spec.scheme != "weight-only"
     more = "; options={'per_channel': False} may quantize more" if helps else ""
     return (f"ONNX Runtime's quantizer cannot take {named}: left in float{more}",) if named else ()
 
 
-def left_in_float(spec: EngineSpec, graph: onnx.GraphProto) -> list[str]:
+def find_left_nodes(spec: EngineSpec, graph: onnx.GraphProto) -> list[str]:
     """Return the nodes that the quantizer of the scheme fails on, or writes as kernels refuse them, see `_fails`.
 
     Parameters
@@ -96,7 +96,7 @@ def left_in_float(spec: EngineSpec, graph: onnx.GraphProto) -> list[str]:
     """
     recipe, graphs = recipe_of(spec), list(all_graphs(graph))
     weights = {tensor.name: tensor for inner in graphs for tensor in inner.initializer}
-    taken = _taken(spec, recipe).intersection(WEIGHTED)
+    taken = _quantized_op_types(spec, recipe).intersection(WEIGHTED)
     nodes = [node for inner in graphs for node in inner.node if node.op_type in taken and node.name]
     failing = [node.name for node in nodes if _fails(node, weights.get(node.input[1]), spec.scheme, recipe)]
     return [name for name in failing if name not in spec.exclude]
@@ -158,22 +158,22 @@ def remedies(spec: EngineSpec, schemes: tuple[str | None, ...]) -> Iterator[Reme
     recipe = recipe_of(spec)
     if spec.scheme in ("static", "dynamic"):
         if not recipe.per_channel:
-            yield from with_option(spec, "per_channel", True)
+            yield from set_option(spec, "per_channel", True)
         if recipe.reduce_range or (recipe.weight_type == "int8" and not has_vnni()):
-            yield from with_option(spec, "reduce_range", not recipe.reduce_range)
+            yield from set_option(spec, "reduce_range", not recipe.reduce_range)
     if spec.scheme == "static":
         op_types = {node.op_type for node in all_nodes(read_nodes(model_file(spec.model)))}
         if "dynamic" in schemes and op_types & {*DYNAMIC, "Gemm"}:
-            yield with_scheme(spec, "dynamic")
-        yield from other_ranges(spec, len(quantized_nodes(spec)))
-    yield from _with_bodies(spec, json.loads(recipe.extra))
+            yield change_scheme(spec, "dynamic")
+        yield from vary_ranges(spec, len(quantized_nodes(spec)))
+    yield from _quantize_bodies(spec, json.loads(recipe.extra))
     if spec.scheme == "dynamic" and "static" in schemes:
-        yield with_scheme(spec, "static")
-    yield from _with_tables(spec, recipe.op_types or ())
+        yield change_scheme(spec, "static")
+    yield from _quantize_tables(spec, recipe.op_types or ())
     if spec.scheme == "weight-only":
         for name, value in (("block_size", 16), ("symmetric", False), ("accuracy_level", 0)):
             if getattr(recipe, name) != value:
-                yield from with_option(spec, name, value)
+                yield from set_option(spec, name, value)
 
 
 def float_tables(graph: onnx.GraphProto) -> set[str]:
@@ -185,24 +185,24 @@ def float_tables(graph: onnx.GraphProto) -> set[str]:
     return {node.name for node in gathers if node.input[0] in tables}
 
 
-def _with_tables(spec: EngineSpec, taken: tuple[str, ...]) -> Iterator[Remedy]:
+def _quantize_tables(spec: EngineSpec, taken: tuple[str, ...]) -> Iterator[Remedy]:
     """Yield `spec` with its tables quantized too, beside the operators that are `taken`; nothing without tables."""
     model = read_nodes(model_file(spec.model))
     if taken and "Gather" not in taken and float_tables(model.graph):
         present = {"MatMul", *(node.op_type for node in all_nodes(model))}
-        for remedy in with_option(spec, "op_types", [*(name for name in taken if name in present), "Gather"]):
+        for remedy in set_option(spec, "op_types", [*(name for name in taken if name in present), "Gather"]):
             yield replace(remedy, is_smaller=True)
 
 
-def _with_bodies(spec: EngineSpec, extra: dict[str, object]) -> Iterator[Remedy]:
-    """Yield `spec` with the bodies of If, Loop and Scan, where the user's `extra` leaves out those of the model."""
+def _quantize_bodies(spec: EngineSpec, extra: dict[str, object]) -> Iterator[Remedy]:
+    """Yield `spec` with the bodies of If, Loop and Scan, if the user's `extra` leaves out the bodies of the model."""
     if spec.scheme == "dynamic" and extra.get("EnableSubgraph") is False and has_bodies(model_file(spec.model)):
-        yield from with_option(spec, "extra", extra | {"EnableSubgraph": True})
+        yield from set_option(spec, "extra", extra | {"EnableSubgraph": True})
 
 
-def other_ranges(spec: EngineSpec, nodes: int) -> Iterator[Remedy]:
+def vary_ranges(spec: EngineSpec, nodes: int) -> Iterator[Remedy]:
     """Yield the other ways to find the ranges of `nodes` nodes; entropy is slow, it tries every threshold in Python."""
-    for remedy in calibrated(spec, *_CALIBRATIONS):
+    for remedy in vary_calibration(spec, *_CALIBRATIONS):
         is_slow = remedy.spec.calibration.method == "entropy"
         # Half a second for one tensor with 1024 bins; a node has two.
         yield replace(remedy, more_s=0.5 * 2 * nodes) if is_slow else remedy
@@ -213,7 +213,7 @@ def quantized_nodes(spec: EngineSpec) -> tuple[str, ...]:
 
     Operators that hand 8-bit values on are left out: where the products around them are in float they round nothing.
     """
-    taken = _taken(spec, recipe_of(spec))
+    taken = _quantized_op_types(spec, recipe_of(spec))
     if not taken:
         return ()
     nodes = all_nodes(read_nodes(model_file(spec.model)))
@@ -221,7 +221,7 @@ def quantized_nodes(spec: EngineSpec) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def _taken(spec: EngineSpec, recipe: OrtOptions) -> frozenset[str]:
+def _quantized_op_types(spec: EngineSpec, recipe: OrtOptions) -> frozenset[str]:
     """Return the operators that the scheme quantizes."""
     if spec.scheme == "static":
         return frozenset(static_op_types(recipe)).difference(PASSING)
@@ -235,14 +235,14 @@ Reach: TypeAlias = Callable[[RanNode], str]
 
 
 def reach_of(spec: EngineSpec, graph: onnx.GraphProto) -> Reach | None:
-    """Return which products of an engine's `graph` the scheme of `spec` can quantize; ``None`` where it takes all.
+    """Return which products of an engine's `graph` the scheme of `spec` can quantize; ``None`` if it takes all.
 
     What ``exclude`` leaves in float it can quantize all the same. The static quantizer takes the main graph alone,
     whatever its options are.
     """
     if spec.scheme not in ("static", "dynamic", "weight-only"):
         return None
-    left = left_in_float(spec, graph)
+    left = find_left_nodes(spec, graph)
     taken: Collection[str] = _MATRICES
     # Names of products none of whose operands is a constant, the products inside bodies included.
     weightless = {
@@ -257,7 +257,7 @@ def reach_of(spec: EngineSpec, graph: onnx.GraphProto) -> Reach | None:
     elif spec.scheme == "static":
         # ONNX Runtime fuses products that were left in float into operators that the model has not.
         present = {node.op_type for inner in all_graphs(graph) for node in inner.node}
-        taken = _with_static_kernels() | (FLOAT_OPS - present)
+        taken = _static_kernel_op_types() | (FLOAT_OPS - present)
 
     def beyond(node: RanNode) -> str:
         operator, called = ONNX_OPS.get(node.op_type, node.op_type), node.name.removeprefix(FUSED)
@@ -274,7 +274,7 @@ def reach_of(spec: EngineSpec, graph: onnx.GraphProto) -> Reach | None:
 
 
 @cache
-def _with_static_kernels() -> frozenset[str]:
+def _static_kernel_op_types() -> frozenset[str]:
     """Return the operators that get Q/DQ pairs and whose 8-bit form has a kernel on the CPU, from lists of its own."""
     from onnxruntime.capi.onnxruntime_pybind11_state import get_all_opkernel_def
     from onnxruntime.quantization.registry import QDQRegistry

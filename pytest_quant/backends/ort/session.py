@@ -13,7 +13,7 @@ import onnxruntime
 
 from pytest_quant.backends.ort import CPU
 from pytest_quant.backends.ort.macs import COMPILING, PRODUCT_OPS
-from pytest_quant.backends.runtime import failed, failing_with
+from pytest_quant.backends.runtime import replace_errors, wrap_error
 from pytest_quant.errors import BuildError, QuantError
 
 _PREFIX = re.compile(r"\[ONNXRuntimeError\] : \d+ : (?P<kind>\w+) : ")
@@ -22,7 +22,7 @@ _OWN = "options={'libraries': ['/path/libops.so']} names the library of an opera
 _NEXT = {
     "no associated shape profiles": "TensorRT takes only a part of this graph, and tensors between the parts have free "
     "axes: use backend='trt', which takes it whole or says what it cannot, or export the model with fixed axes",
-    "Failed to load library": "ldd tells what that library of the option 'libraries' misses on this machine",
+    "Failed to load library": "ldd shows what that library of the option 'libraries' misses on this machine",
     "RegisterCustomOps": "that library of the option 'libraries' has no operators for ONNX Runtime: leave it out",
     "is not a registered function/op": _OWN,
     "No Op registered for": _OWN,
@@ -41,7 +41,7 @@ _ELSE = (
 
 
 def ort_error(doing: str, error: Exception, fix: str | None = None) -> QuantError:
-    """Return the error to raise in place of one that ONNX Runtime raised.
+    """Return the error to raise in place of an error of ONNX Runtime.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def ort_error(doing: str, error: Exception, fix: str | None = None) -> QuantErro
     matched = _PREFIX.search(text)
     kind = matched["kind"] if matched else type(error).__name__
     cause = text[matched.end() if matched else 0 :].strip() or type(error).__name__
-    return failed(
+    return wrap_error(
         f"ONNX Runtime refused {doing}",
         error,
         value=f"{kind}: {cause}",
@@ -65,9 +65,9 @@ def ort_error(doing: str, error: Exception, fix: str | None = None) -> QuantErro
     )
 
 
-def refusing(doing: str, fix: str | None = None) -> AbstractContextManager[None]:
+def translate_errors(doing: str, fix: str | None = None) -> AbstractContextManager[None]:
     """Turn whatever is raised in the block, except our own errors, into an `ort_error`; parameters as there."""
-    return failing_with(lambda error: ort_error(doing, error, fix))
+    return replace_errors(lambda error: ort_error(doing, error, fix))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ def open_session(
         # counted as compute. Integer nodes are none of that layout's: what runs in which precision stays.
         layouts = ["NchwcTransformer"]
     named: list[tuple[str, dict[str, str]]] | None = [(provider.name, dict(provider.options)) for provider in providers]
-    with refusing(f"the model {path.name}"):
+    with translate_errors(f"the model {path.name}"):
         _load(settings, providers[0].libraries)
         for plugin in (provider for provider in providers if provider.devices):
             settings.add_provider_for_devices(list(plugin.devices), dict(plugin.options))
@@ -145,9 +145,9 @@ def open_session(
     names, registered = [each.name for each in providers], session.get_providers()
     if registered[0] != names[0]:
         raise BuildError(
-            f"{path.name} does not run where it was asked to",
+            f"{path.name} does not run on the device that was asked for",
             value=f"asked for {names[0]}, got {', '.join(registered)}",
-            fix=_REINSTALL if names[0] == CPU else "pytest-quant doctor tells which library does not load",
+            fix=_REINSTALL if names[0] == CPU else "pytest-quant doctor names the library that does not load",
         )
     return session, prove_placement(parts, names, path.name)
 
@@ -196,7 +196,7 @@ _REINSTALL = "reinstall onnxruntime: pip install --force-reinstall onnxruntime"
 
 
 def prove_placement(parts: Sequence[Any], names: Sequence[str], name: str) -> tuple[str, ...]:
-    """Refuse nodes outside the providers `names`, and a model of which the first of them has none.
+    """Refuse nodes outside the providers `names`, and a model of which the first provider runs no node.
 
     Nodes without products may run on the CPU too.
 
@@ -221,7 +221,7 @@ def prove_placement(parts: Sequence[Any], names: Sequence[str], name: str) -> tu
     if lost:
         elsewhere = "leave these nodes out of the quantization with exclude=[...], or use a provider that has them"
         raise BuildError(
-            f"a part of {name} does not run where it was asked to",
+            f"a part of {name} does not run on the device that was asked for",
             value=_first(lost, "; "),
             allowed=", ".join(names),
             fix=_REINSTALL if judged == CPU else elsewhere,

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from pytest_quant.backends.base import Backend, Engine, Feeds
-from pytest_quant.backends.offer import Availability, Offer, Remedy, checked
+from pytest_quant.backends.offer import Availability, Offer, Remedy, normalize_options
 from pytest_quant.backends.runtime import driver_too_old, import_runtime, quiet
 from pytest_quant.environment.gpu import gpu_kind
 from pytest_quant.environment.machine import has_vnni, onednn_tier
 from pytest_quant.errors import UsageError
-from pytest_quant.readers import FLAG, count, keys_of, one_of, option
+from pytest_quant.readers import FLAG, choice_of, count, keys_of, option
 from pytest_quant.spec import ARRIVING, EngineSpec, Model, Shape, Signature
 
 CUDA = "cuda:0"
@@ -47,12 +47,12 @@ class TorchOptions:
     threads: int = option(1, count(), "threads of PyTorch, for the whole process")
     compiled: bool = option(True, FLAG, "compile with Inductor; with False an int8 model is a float simulation")
     reduce_range: bool | None = option(None, FLAG, "7-bit activations; default True on x86 without VNNI")
-    dtype: str = option("fp32", one_of("fp32", "bf16", "fp16"), "weight-only: what the rest is computed in")
+    dtype: str = option("fp32", choice_of("fp32", "bf16", "fp16"), "weight-only: what the rest is computed in")
     tf32: bool = option(False, FLAG, "`torch-cuda`: float32 products may round their inputs to ten bits")
 
     @property
     def seven_bits(self) -> bool:
-        """Whether ranges are reduced: where kernels add in 16 bits, unless the user sets it."""
+        """Whether ranges are reduced: they are if kernels add in 16 bits, unless the user sets it."""
         return not has_vnni(onednn_tier()) if self.reduce_range is None else self.reduce_range
 
 
@@ -61,7 +61,7 @@ CUDA_KEYS = keys_of(TorchOptions)
 
 def parse_options(options: Iterable[tuple[str, object]]) -> TorchOptions:
     """Turn the options of a mark into `TorchOptions`. Raises `UsageError`."""
-    return TorchOptions(**checked("torch-cuda", options, CUDA_KEYS))
+    return TorchOptions(**normalize_options("torch-cuda", options, CUDA_KEYS))
 
 
 def float_type(spec: EngineSpec) -> str:

@@ -1,4 +1,4 @@
-"""The products of a program, counted as it runs, and which of them Inductor was given to compute in integers."""
+"""The products of a program, counted as it runs, and the products that Inductor was given to compute in integers."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ class _Multiplications(TorchDispatchMode):
 
     def count(self, name: str, args: Sequence[Any], output: Any) -> None:
         """Add what an operator multiplies to the product of the node that runs."""
-        operands, macs = _multiplied(name, args, output)
+        operands, macs = _find_product(name, args, output)
         if macs == 0:
             return
         first, second = operands[:2]
@@ -163,10 +163,10 @@ class _Multiplications(TorchDispatchMode):
         )
 
 
-def _multiplied(name: str, args: Sequence[Any], output: Any) -> tuple[Sequence[torch.Tensor], int | None]:
+def _find_product(name: str, args: Sequence[Any], output: Any) -> tuple[Sequence[torch.Tensor], int | None]:
     """Return what an operator multiplies, and its multiply-accumulates: 0 if it is no product, ``None`` if unknown."""
     if packed := [each for each in tree_leaves(args) if isinstance(each, torch.ScriptObject)]:
-        return _unpacked(name, args[0], packed[0], output)
+        return _find_packed_product(name, args[0], packed[0], output)
     if name in _MATRICES:
         operands = args[_MATRICES[name] :][:2]
         first, made = operands[0].shape, output.shape
@@ -178,7 +178,9 @@ def _multiplied(name: str, args: Sequence[Any], output: Any) -> tuple[Sequence[t
     return (args[:3], count(*(each.shape for each in args[:3]))) if count else ((), 0)
 
 
-def _unpacked(name: str, first: torch.Tensor, packed: Any, output: Any) -> tuple[Sequence[torch.Tensor], int | None]:
+def _find_packed_product(
+    name: str, first: torch.Tensor, packed: Any, output: Any
+) -> tuple[Sequence[torch.Tensor], int | None]:
     """Return what an operator of eager quantization multiplies, and its multiply-accumulates, ``None`` if unknown."""
     if name.startswith(("quantized.linear", "quantized.conv")):
         weight = packed.unpack()[0]
@@ -217,7 +219,7 @@ class _Reader(Interpreter):
             return super().call_function(target, args, kwargs)
 
 
-def watching(seen: Counter[Sizes]) -> Callable[..., Any]:
+def watch_backend(seen: Counter[Sizes]) -> Callable[..., Any]:
     """Return Inductor as a backend of ``torch.compile``, which adds to `seen` what it is given to compute in integers.
 
     That is the graph behind all passes that put integers in the place of floats. A profile shows no more: Inductor
@@ -225,13 +227,13 @@ def watching(seen: Counter[Sizes]) -> Callable[..., Any]:
     """
 
     def compiled(graph: GraphModule, inputs: Sequence[Any], **settings: Any) -> Any:
-        seen.update(_in_integers(graph))
+        seen.update(_find_integer_sizes(graph))
         return compile_fx_inner(graph, inputs, **settings)
 
     return partial(compile_fx, inner_compile=compiled)
 
 
-def _in_integers(graph: GraphModule) -> Iterator[Sizes]:
+def _find_integer_sizes(graph: GraphModule) -> Iterator[Sizes]:
     """Yield the sizes of the products of bytes: oneDNN has operators for them, alone or with what follows."""
     for node in graph.graph.nodes:
         if getattr(node.target, "namespace", "") in ("onednn", "quantized"):
@@ -252,7 +254,7 @@ def measure_coverage(
     Parameters
     ----------
     products : of the program, see `products_of`.
-    in_integers : how many products of each size the compiled graph computes in integers, see `watching`.
+    in_integers : how many products of each size the compiled graph computes in integers, see `watch_backend`.
     spec : the engine. Where weights alone are held in integers and widened on the way, they count as asked for.
     provider : where it runs, for the report.
     """
@@ -264,13 +266,13 @@ def measure_coverage(
             left[products[place].sizes] -= 1
             seen.add(place)
     tallied = [
-        _tallied(product, spec, is_seen=place in seen, some_lost=left.total() > 0)
+        _tally_product(product, spec, is_seen=place in seen, some_lost=left.total() > 0)
         for place, product in enumerate(products)
     ]
     return tally(tallied, provider)
 
 
-def _tallied(product: RanProduct, spec: EngineSpec, *, is_seen: bool, some_lost: bool) -> Tallied:
+def _tally_product(product: RanProduct, spec: EngineSpec, *, is_seen: bool, some_lost: bool) -> Tallied:
     is_int8 = is_seen or product.is_widened
     kind = product_kind("int8" if is_int8 else product.computed_in, spec.precision)
     # Inductor put several into one, or changed their shape.

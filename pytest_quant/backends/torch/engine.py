@@ -17,11 +17,11 @@ from torch.export.passes import move_to_device_pass
 from pytest_quant.backends.base import Engine, Feeds, Outputs
 from pytest_quant.backends.offer import seven_bits_note
 from pytest_quant.backends.readback import device_times
-from pytest_quant.backends.runtime import failing_as
+from pytest_quant.backends.runtime import name_errors
 from pytest_quant.backends.torch import CUDA, parse_options, torch_quiet
-from pytest_quant.backends.torch.module import cast, copy_of, input_names, named_outputs, signature_of
+from pytest_quant.backends.torch.module import cast, copy_of, input_names, name_outputs, signature_of
 from pytest_quant.backends.torch.program import PROGRAM_FILE, SCRIPT_FILE, load_module, load_program
-from pytest_quant.backends.torch.quantize import quantized_layers
+from pytest_quant.backends.torch.quantize import find_quantized_layers
 from pytest_quant.environment.machine import onednn_tier
 from pytest_quant.files import is_own, own_folder
 from pytest_quant.result import Coverage, DeviceTimes
@@ -64,10 +64,10 @@ class TorchEngine(Engine):
         self._module: Any = None
 
     def _run(self, feeds: Feeds) -> Outputs:
-        filled, size = self._filled(feeds)
+        filled, size = self._fill_batch(feeds)
         call = self._call(filled)
-        with torch_quiet(), failing_as(f"a run of {self.spec.id} failed"):
-            outputs = {name: each if size is None else each[:size] for name, each in named_outputs(call()).items()}
+        with torch_quiet(), name_errors(f"a run of {self.spec.id} failed"):
+            outputs = {name: each if size is None else each[:size] for name, each in name_outputs(call()).items()}
         return {
             name: np.array((output.float() if output.is_floating_point() else output).detach().cpu().numpy())
             for name, output in outputs.items()
@@ -76,24 +76,24 @@ class TorchEngine(Engine):
     def _prepare(self, feeds: Feeds) -> Callable[[], object]:
         """Return the compiled program's own call over `feeds`."""
         call = self._call(feeds)
-        with torch_quiet(), failing_as(f"a run of {self.spec.id} failed"):
+        with torch_quiet(), name_errors(f"a run of {self.spec.id} failed"):
             call()
         return call
 
     def _coverage(self, feeds: Feeds) -> Coverage:
         """Count the products of the program in one run of it, and look up what Inductor was given in integers."""
-        feeds, _ = self._filled(feeds)
+        feeds, _ = self._fill_batch(feeds)
         self._call(feeds)
         # On the CPU, whatever the engine runs on: its kernels do not name what they compute.
         tensors = TorchEngine._tensors(self, feeds)
-        with torch_quiet(), failing_as(f"counting the products of {self.spec.id} failed"):
+        with torch_quiet(), name_errors(f"counting the products of {self.spec.id} failed"):
             from pytest_quant.backends.torch.coverage import measure_coverage, products_of
 
             products = products_of(self._module or load_module(self._file), tensors)
         self._held = {product.name for product in products if product.is_held}
         if self.spec.quantized is not None and self._file.name == SCRIPT_FILE:
             # The calls of a script have no submodules.
-            self._held = {name for _, name in quantized_layers(copy_of(self.spec.quantized))}
+            self._held = {name for _, name in find_quantized_layers(copy_of(self.spec.quantized))}
         return measure_coverage(products, self._in_integers.get(self._shapes(feeds), {}), self.spec, self.provider)
 
     def _excluded_among(self, names: Collection[str]) -> list[str]:  # noqa: ARG002
@@ -104,7 +104,7 @@ class TorchEngine(Engine):
         self._ready.clear()
         self._module = None
 
-    def _filled(self, feeds: Feeds) -> tuple[Feeds, int | None]:
+    def _fill_batch(self, feeds: Feeds) -> tuple[Feeds, int | None]:
         """Repeat the last sample up to the smallest compiled batch that holds `feeds`; return how many are real."""
         shapes = self._shapes(feeds)
         if not self.fills or shapes in self._ready:
@@ -159,7 +159,7 @@ class TorchEngine(Engine):
         module = self._load()
         freezes = self.spec.scheme != "weight-only"
         with torch_quiet():
-            from pytest_quant.backends.torch.coverage import products_of, watching
+            from pytest_quant.backends.torch.coverage import products_of, watch_backend
 
             if self.spec.scheme in ARRIVING:
                 freezes = not any(product.is_widened for product in products_of(module, tensors))
@@ -168,10 +168,10 @@ class TorchEngine(Engine):
         # Without freezing, Q/DQ pairs stay and every product runs in float; with it, weights that are kept in int8
         # would be widened once and kept in float.
         with (
-            failing_as(f"Inductor cannot compile {self.spec.id} of {self.spec.model.name}", fix),
+            name_errors(f"Inductor cannot compile {self.spec.id} of {self.spec.model.name}", fix),
             torch_quiet(),
             torch.no_grad(),
-            torch._inductor.config.patch(_kept_from_others() | {"freezing": freezes}),  # noqa: SLF001 - its home
+            torch._inductor.config.patch(_isolate_caches() | {"freezing": freezes}),  # noqa: SLF001 - its home
             torch._dynamo.config.patch(fail_on_recompile_limit_hit=True),  # noqa: SLF001 - its only home
             # Frozen weights are packed for the instruction set, and loops are written for so many threads, which
             # PyTorch's own cache of graphs does not ask for: graphs of other levels there corrupted the heap.
@@ -180,7 +180,9 @@ class TorchEngine(Engine):
             # Not the module itself: the hooks of an exported one would run outside what is compiled, some 0.1 ms a
             # call that no user's module has. Nor a function around it, whose code all engines would share: after
             # eight of them Dynamo compiles no more.
-            compiled: Any = torch.compile(module.forward, dynamic=False, fullgraph=True, backend=watching(in_integers))
+            compiled: Any = torch.compile(
+                module.forward, dynamic=False, fullgraph=True, backend=watch_backend(in_integers)
+            )
             compiled(*tensors)
         return compiled
 
@@ -188,7 +190,7 @@ class TorchEngine(Engine):
         return tuple(np.shape(feeds[name]) for name in self._names)
 
 
-def _kept_from_others() -> dict[str, bool]:
+def _isolate_caches() -> dict[str, bool]:
     """Have Inductor keep what it compiles, and loads again, where nobody else can put it; return settings for that.
 
     Raises `OSError` where there is no such folder.
@@ -244,7 +246,7 @@ class TorchCudaEngine(TorchEngine):
     def _device_times(self, feeds: Feeds) -> DeviceTimes | None:
         """Time copies, from and to memory that is not page-locked, and compute by events on the stream."""
         call = super()._prepare(feeds)
-        outputs = named_outputs(call()).values()
+        outputs = name_outputs(call()).values()
         return device_times(
             partial(self._tensors, feeds),
             call,

@@ -11,10 +11,10 @@ import torch
 from numpy.typing import NDArray
 
 from pytest_quant.backends.base import EXPORTED_FILE, Outputs
-from pytest_quant.backends.runtime import failing_as
+from pytest_quant.backends.runtime import name_errors
 from pytest_quant.backends.torch import torch_quiet
 from pytest_quant.backends.torch.module import example_tensors, free_axes, input_names, module_of, signature_of
-from pytest_quant.backends.torch.program import module_digest, traced
+from pytest_quant.backends.torch.program import module_digest, trace_module
 from pytest_quant.backends.torch.quantize import is_packed, quantizing_parts
 from pytest_quant.environment.machine import version
 from pytest_quant.errors import BuildError
@@ -45,8 +45,8 @@ def export_onnx(model: Model, folder: Path) -> Path:
         raise BuildError(f"'{model.name}' is quantized in eager mode, which ONNX cannot express", fix=_CHECK_FIX)
     examples = tuple(example_tensors(model).values())
     path = folder / EXPORTED_FILE
-    signature, traced_module = signature_of(model), traced(model, module, examples)
-    with torch.no_grad(), failing_as(f"torch cannot export '{model.name}' to ONNX", _EXPORT_FIX), torch_quiet():
+    signature, traced_module = signature_of(model), trace_module(model, module, examples)
+    with torch.no_grad(), name_errors(f"torch cannot export '{model.name}' to ONNX", _EXPORT_FIX), torch_quiet():
         program = torch.onnx.export(
             traced_module,
             dynamo=True,
@@ -62,7 +62,7 @@ def export_onnx(model: Model, folder: Path) -> Path:
 
 
 def _check(model: Model, module: Any, path: Path) -> None:
-    """Compare the file with the module on the example inputs, and on another batch size where that is free."""
+    """Compare the file with the module on the example inputs, and on another batch size if that is free."""
     from pytest_quant.backends.ort.session import open_session
 
     examples = tuple(example_tensors(model).values())
@@ -74,7 +74,7 @@ def _check(model: Model, module: Any, path: Path) -> None:
     tolerance = 0.1 if quantizing_parts(module) else 1e-3
     with (
         torch.no_grad(),
-        failing_as(f"comparing the ONNX export of '{model.name}' with the module failed", _CHECK_FIX),
+        name_errors(f"comparing the ONNX export of '{model.name}' with the module failed", _CHECK_FIX),
     ):
         session, _ = open_session(path, simulates=True)
         for batch in batches:
@@ -90,7 +90,7 @@ def _check(model: Model, module: Any, path: Path) -> None:
 
 
 def _first_difference(wanted: Outputs, outputs: Sequence[NDArray[Any]], tolerance: float) -> str:
-    """Return which of `outputs` is off and by how much; empty where each agrees with the one of `wanted` in its place.
+    """Return which of `outputs` is off and by how much; empty if each agrees with its counterpart in `wanted`.
 
     Floats may differ by `tolerance` of the largest value of their output, other values not at all.
     """

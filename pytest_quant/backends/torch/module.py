@@ -14,7 +14,7 @@ from torch.nn.utils.parametrize import remove_parametrizations
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import SUPPORTED_NODES, register_dataclass, tree_flatten, tree_leaves, tree_map_only
 
-from pytest_quant.backends.runtime import failing_as
+from pytest_quant.backends.runtime import name_errors
 from pytest_quant.backends.torch import float_type
 from pytest_quant.errors import ModelError, UsageError
 from pytest_quant.spec import EngineSpec, Model, Shape, Signature, TensorInfo
@@ -45,7 +45,7 @@ def module_of(model: Model) -> Any:
     """Return a copy of the module in evaluation mode, apart from the user's own.
 
     It takes the tensors of the example inputs one by one, in the order of `input_names`, and returns a dict of tensors,
-    see `named_outputs`.
+    see `name_outputs`.
 
     Raises
     ------
@@ -54,7 +54,7 @@ def module_of(model: Model) -> Any:
     """
     module, examples = copy_of(model), model.example_inputs
     if isinstance(examples, tuple) and all(isinstance(each, torch.Tensor) for each in examples):
-        module.register_forward_hook(lambda _module, _inputs, outputs: named_outputs(outputs))
+        module.register_forward_hook(lambda _module, _inputs, outputs: name_outputs(outputs))
         return module
 
     def forward(*tensors: Any) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def module_of(model: Model) -> Any:
         given: Any = tree_map_only(torch.Tensor, lambda _: next(left), examples)
         args, kwargs = ((), given) if isinstance(given, dict) else (given, {})
         # Not the module itself, which the tracer would look for among the submodules; its hooks run here as well.
-        return named_outputs(module._call_impl(*args, **kwargs))  # noqa: SLF001 - its only home
+        return name_outputs(module._call_impl(*args, **kwargs))  # noqa: SLF001 - its only home
 
     parameters = [
         inspect.Parameter(f"tensor_{index}", inspect.Parameter.POSITIONAL_ONLY)
@@ -84,10 +84,10 @@ def copy_of(model: Model) -> Any:
             allowed="a torch.nn.Module with one tuple of inputs for it",
             fix="write Model.from_torch(module, (example_input,))",
         )
-    module = _unwrapped(model.module)
+    module = _unwrap(model.module)
     _refuse(model, module)
-    with failing_as(f"model '{model.name}' cannot be copied", "make copy.deepcopy(module) work", ModelError):
-        copied = _copied(module)
+    with name_errors(f"model '{model.name}' cannot be copied", "make copy.deepcopy(module) work", ModelError):
+        copied = _copy_plain(module)
     reset = model.reset
     if reset is not None:
         # A hook is traced with the module; what it returned would take the place of the inputs.
@@ -140,8 +140,8 @@ def _flaw(each: Any) -> tuple[str, str] | None:
     return None
 
 
-def _unwrapped(module: Any) -> Any:
-    """Return the module inside of ``torch.compile``, ``DataParallel`` and the like; any other one as it is."""
+def _unwrap(module: Any) -> Any:
+    """Return the module inside of ``torch.compile``, ``DataParallel`` and the like; any other module as it is."""
     parallel = torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel
     # The class of compiled ones comes with a compiler that warns while it is loaded.
     while isinstance(module, parallel) or "_orig_mod" in getattr(module, "_modules", ()):
@@ -149,14 +149,14 @@ def _unwrapped(module: Any) -> Any:
     return module
 
 
-def _copied(module: Any) -> Any:
+def _copy_plain(module: Any) -> Any:
     """Return a copy in which weights are plain, whatever they are computed from before each run of the original."""
     # PyTorch copies no tensor that a run has left in an attribute.
     held = (each for child in module.modules() for each in tree_leaves(vars(child)) if isinstance(each, torch.Tensor))
     copied = copy.deepcopy(module, {id(each): each.detach().clone() for each in held if not each.is_leaf})
     for child in copied.modules():
         inner, hooks = vars(child)["_modules"], vars(child)["_forward_pre_hooks"]
-        inner.update({name: _unwrapped(each) for name, each in inner.items()})
+        inner.update({name: _unwrap(each) for name, each in inner.items()})
         # Those of weight_norm, spectral_norm and prune.
         for key in [key for key, hook in hooks.items() if type(hook).__module__.startswith("torch.nn.utils.")]:
             hooks.pop(key).remove(child)
@@ -194,7 +194,7 @@ def input_leaves(model: Model) -> dict[str, Any]:
     """
     examples: Any = model.example_inputs
     if not isinstance(examples, dict):
-        module: Any = _unwrapped(model.module)
+        module: Any = _unwrap(model.module)
         examples = examples if isinstance(examples, tuple) else ()
         names = [node.target for node in module.graph.nodes if node.op == "placeholder"] if is_graph(module) else []
         if len(names) != len(examples):
@@ -224,7 +224,7 @@ def input_names(model: Model) -> tuple[str, ...]:
     return tuple(example_tensors(model))
 
 
-def named_outputs(outputs: object) -> dict[str, Any]:
+def name_outputs(outputs: object) -> dict[str, Any]:
     """Return the tensors that a module returned by name, without what is ``None``.
 
     One tensor is ``output``, those of a tuple ``output_0`` and on, those of a dict or a dataclass have its names; what
@@ -247,7 +247,7 @@ def named_outputs(outputs: object) -> dict[str, Any]:
             "the module returns something that is not tensors of real numbers",
             value=", ".join(wrong) or type(outputs).__name__,
             allowed="a tensor, or tuples, lists, dicts and dataclasses of tensors",
-            fix="wrap the module in one that returns the tensors you compare, with view_as_real(output) or to_dense()",
+            fix="wrap it in a module that returns the tensors you compare, with view_as_real(output) or to_dense()",
         )
     return {name: each.dequantize() if each.is_quantized else each for name, each in named.items()}
 
@@ -343,7 +343,7 @@ def keeps_state(model: Model) -> bool:
 
 def _outputs(model: Model, module: Any, inputs: Any, what: str) -> dict[str, Any]:
     fix = "give inputs that the module accepts, a dict of those it takes by name, and dynamic=False for fixed sizes"
-    with failing_as(f"model '{model.name}' does not run on {what}", fix, ModelError), torch.no_grad():
+    with name_errors(f"model '{model.name}' does not run on {what}", fix, ModelError), torch.no_grad():
         outputs: dict[str, Any] = module(*(each.clone() for each in inputs))
     return outputs
 

@@ -15,9 +15,9 @@ from typing import Any
 
 import torch
 
-from pytest_quant.backends.feeds import Feeds, fitting_batches
+from pytest_quant.backends.feeds import Feeds, check_batches
 from pytest_quant.backends.offer import calibration_ingredients, check_excluded
-from pytest_quant.backends.runtime import failed, failing_as, failing_with
+from pytest_quant.backends.runtime import name_errors, replace_errors, wrap_error
 from pytest_quant.backends.torch import float_type, parse_options, torch_quiet
 from pytest_quant.backends.torch.module import (
     CONSTANTS,
@@ -30,10 +30,10 @@ from pytest_quant.backends.torch.module import (
     input_names,
     is_graph,
     module_of,
-    named_outputs,
+    name_outputs,
     signature_of,
 )
-from pytest_quant.backends.torch.quantize import converted, hold_weights, is_packed, with_plain_weights
+from pytest_quant.backends.torch.quantize import convert_graph, hold_weights, is_packed, unpack_weights
 from pytest_quant.environment.machine import onednn_tier, usable_cores, version
 from pytest_quant.errors import ModelError, QuantError
 from pytest_quant.spec import EngineSpec, Model
@@ -62,12 +62,12 @@ def write_observed(spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], fol
     """
     signature = signature_of(spec.model)
     names = input_names(spec.model)
-    prepared = _prepared(spec, is_dynamic=False)
+    prepared = _prepare(spec, is_dynamic=False)
     torch.set_num_threads(usable_cores())
-    for feeds in fitting_batches(batches(), signature, spec.model.name):
-        with torch.no_grad(), failing_as(f"observing '{spec.model.name}' on a calibration batch failed"):
+    for feeds in check_batches(batches(), signature, spec.model.name):
+        with torch.no_grad(), name_errors(f"observing '{spec.model.name}' on a calibration batch failed"):
             prepared(*(torch.from_numpy(feeds[name]) for name in names))
-    _save(spec, _guarded(spec, partial(converted, prepared)), folder)
+    _save(spec, _translate_errors(spec, partial(convert_graph, prepared)), folder)
 
 
 def write_engine(spec: EngineSpec, calibration: Path | None, folder: Path) -> None:
@@ -88,27 +88,27 @@ def write_engine(spec: EngineSpec, calibration: Path | None, folder: Path) -> No
     if calibration is not None:
         shutil.copyfile(calibration / PROGRAM_FILE, folder / PROGRAM_FILE)
     elif spec.scheme == "dynamic":
-        prepared = _prepared(spec, is_dynamic=True)
-        with torch.no_grad(), failing_as(f"observing '{spec.model.name}' on its example inputs failed"):
+        prepared = _prepare(spec, is_dynamic=True)
+        with torch.no_grad(), name_errors(f"observing '{spec.model.name}' on its example inputs failed"):
             # The ranges of weights are observed too: converted without a run, they would all be one level wide.
             prepared(*cast(example_tensors(spec.model).values(), spec))
-        _save(spec, _guarded(spec, partial(converted, prepared)), folder)
+        _save(spec, _translate_errors(spec, partial(convert_graph, prepared)), folder)
     elif spec.quantized is not None and is_packed(spec.quantized.module):
         module, examples = module_of(spec.quantized), tuple(example_tensors(spec.quantized).values())
-        with torch_quiet(), failing_as(f"tracing '{spec.quantized.name}' failed"):
+        with torch_quiet(), name_errors(f"tracing '{spec.quantized.name}' failed"):
             script: Any = torch.jit.trace(module, examples, strict=False, check_trace=False)
             script.save(folder / SCRIPT_FILE)
     elif spec.quantized is not None:
-        _save(spec, with_plain_weights(module_of(spec.quantized)), folder)
+        _save(spec, unpack_weights(module_of(spec.quantized)), folder)
     else:
         module = cast_module(module_of(spec.model), spec)
         _check_excluded(spec, module)
         if spec.scheme == "weight-only":
-            module = _guarded(spec, partial(hold_weights, spec, module))
+            module = _translate_errors(spec, partial(hold_weights, spec, module))
         _save(spec, module, folder)
 
 
-def traced(model: Model, module: Any, examples: tuple[Any, ...]) -> Any:
+def trace_module(model: Model, module: Any, examples: tuple[Any, ...]) -> Any:
     """Trace `module` on `examples` with the free axes of `model`.
 
     An axis of size 1 is taken for fixed by the tracer, so a single example sample is doubled.
@@ -141,7 +141,7 @@ def traced(model: Model, module: Any, examples: tuple[Any, ...]) -> Any:
 
     def refused(error: Exception) -> QuantError:
         # Where this works, it gives axes the size that the module needs.
-        with failing_as(f"torch.export cannot trace '{model.name}'", _TRACE_FIX):
+        with name_errors(f"torch.export cannot trace '{model.name}'", _TRACE_FIX):
             program = export(torch.export.Dim.AUTO)
         shapes = {node.name: node.meta["val"].shape for node in program.graph.nodes if node.op == "placeholder"}
         found = [shapes[name] for name in program.graph_signature.user_inputs]
@@ -150,21 +150,21 @@ def traced(model: Model, module: Any, examples: tuple[Any, ...]) -> Any:
             for (name, free), shape in zip(axes.items(), found, strict=True)
         }
         fixed = [f"axis {axis} of '{name}'" for name, free in axes.items() for axis in {*free} - {*left[name]}]
-        return failed(
+        return wrap_error(
             f"'{model.name}' runs at the size of its example inputs only, though dynamic= says that it is free",
             error,
             value=" and ".join(fixed),
             fix=f"write Model.from_torch(..., dynamic={left if any(left.values()) else False})",
         )
 
-    with failing_with(refused):
+    with replace_errors(refused):
         return export(torch.export.Dim.DYNAMIC)
 
 
-def _prepared(spec: EngineSpec, *, is_dynamic: bool) -> Any:
+def _prepare(spec: EngineSpec, *, is_dynamic: bool) -> Any:
     """Return the traced module with observers in it."""
     module = module_of(spec.model)
-    graph = traced(spec.model, module, tuple(example_tensors(spec.model).values())).module()
+    graph = trace_module(spec.model, module, tuple(example_tensors(spec.model).values())).module()
     _check_excluded(spec, module)
     with torch_quiet():
         import torchao.quantization.pt2e.quantizer.x86_inductor_quantizer as x86
@@ -176,7 +176,7 @@ def _prepared(spec: EngineSpec, *, is_dynamic: bool) -> Any:
         quantizer.set_global(config)
         for name in spec.exclude:
             quantizer.set_module_name_qconfig(name, None)
-        return _guarded(spec, lambda: prepare_pt2e(graph, quantizer))
+        return _translate_errors(spec, lambda: prepare_pt2e(graph, quantizer))
 
 
 def _check_excluded(spec: EngineSpec, module: Any) -> None:
@@ -186,17 +186,17 @@ def _check_excluded(spec: EngineSpec, module: Any) -> None:
 def _save(spec: EngineSpec, module: Any, folder: Path) -> None:
     model = spec.quantized or spec.model
     examples = cast(example_tensors(model).values(), spec)
-    with torch.no_grad(), failing_as(f"running '{model.name}' as {spec.id} on its example inputs failed"):
-        named_outputs(module(*examples))
+    with torch.no_grad(), name_errors(f"running '{model.name}' as {spec.id} on its example inputs failed"):
+        name_outputs(module(*examples))
     if isinstance(module, torch.fx.GraphModule):
         _drop_unread(module)
-    program = traced(model, module, examples)
-    with torch_quiet(), failing_as(f"writing the program of '{model.name}' failed"):
+    program = trace_module(model, module, examples)
+    with torch_quiet(), name_errors(f"writing the program of '{model.name}' failed"):
         torch.export.save(program, folder / PROGRAM_FILE)
 
 
 def _drop_unread(module: Any) -> None:
-    """Take tensors away that no node reads: torchao leaves the float weights beside the int8 ones made of them."""
+    """Take tensors away that no node reads: torchao leaves the float weights beside their int8 weights."""
     read = tuple(f"{node.target}." for node in module.graph.nodes if node.op in ("get_attr", "call_module"))
     for name in module.state_dict():
         if not f"{name}.".startswith(read):
@@ -204,10 +204,10 @@ def _drop_unread(module: Any) -> None:
             delattr(module.get_submodule(holder), last)
 
 
-def _guarded(spec: EngineSpec, step: Callable[[], Any]) -> Any:
+def _translate_errors(spec: EngineSpec, step: Callable[[], Any]) -> Any:
     """Turn whatever torchao raises into a `BuildError` with its cause."""
     fix = "leave the layer in float with exclude=['its.name'], or export to another backend: backend='ort'"
-    with failing_as(f"torchao refused to quantize '{spec.model.name}' to {spec.id}", fix):
+    with name_errors(f"torchao refused to quantize '{spec.model.name}' to {spec.id}", fix):
         return step()
 
 
@@ -218,7 +218,7 @@ def load_module(file: Path) -> Any:
     """Return what `write_engine` wrote as a module. Raises as `load_program` does."""
     if file.name == PROGRAM_FILE:
         return load_program(file).module()
-    with torch_quiet(), failing_as(f"loading the script {file.name} failed", _REBUILD):
+    with torch_quiet(), name_errors(f"loading the script {file.name} failed", _REBUILD):
         return torch.jit.load(file)
 
 
@@ -235,7 +235,7 @@ def load_program(file: Path) -> Any:
         # Programs name operators that only this import registers.
         import torchao.quantization.pt2e.quantize_pt2e  # noqa: F401
 
-        with failing_as(f"loading the program {file.name} failed", _REBUILD):
+        with name_errors(f"loading the program {file.name} failed", _REBUILD):
             return torch.export.load(file)
 
 
@@ -300,7 +300,7 @@ def module_digest(model: Model) -> str:
     Code is the source of every class that is not torch's own, and of a traced graph its text.
     """
     module, digest = copy_of(model), _Digest()
-    with torch_quiet(), failing_as(f"the state of '{model.name}' cannot be written", _STATE_FIX, ModelError):
+    with torch_quiet(), name_errors(f"the state of '{model.name}' cannot be written", _STATE_FIX, ModelError):
         # As bytes it has whatever weights are packed in, and what get_extra_state() returned.
         torch.save(module.state_dict(), digest)
     for part in _parts(module, model):

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from pytest_quant.backends.offer import Remedy, with_option, with_scheme
+from pytest_quant.backends.offer import Remedy, change_scheme, set_option
 from pytest_quant.backends.torch import parse_options, torch_quiet
 from pytest_quant.backends.torch.module import copy_of
 from pytest_quant.environment.machine import has_vnni, onednn_tier
@@ -59,10 +59,10 @@ def convert_qat(prepared: Any) -> Any:
 
         trained = copy.deepcopy(prepared)
         move_exported_model_to_eval(trained)
-    return converted(trained)
+    return convert_graph(trained)
 
 
-def converted(prepared: Any) -> Any:
+def convert_graph(prepared: Any) -> Any:
     """Return a graph with Q/DQ pairs in place of its observers, in evaluation mode; `prepared` itself is used up."""
     with torch_quiet():
         from torchao.quantization.pt2e import move_exported_model_to_eval
@@ -83,7 +83,7 @@ def hold_weights(spec: EngineSpec, module: Any) -> Any:
             Int8WeightOnlyConfig(),
             filter_fn=lambda layer, name: isinstance(layer, torch.nn.Linear) and name not in spec.exclude,
         )
-        return with_plain_weights(module)
+        return unpack_weights(module)
 
 
 def quantized_nodes(spec: EngineSpec) -> tuple[str, ...]:
@@ -102,16 +102,16 @@ def remedies(spec: EngineSpec, schemes: Sequence[str | None]) -> Iterator[Remedy
     options = parse_options(spec.options)
     if spec.scheme in ("static", "dynamic"):
         others = [each for each in ("static", "dynamic", "weight-only") if each in schemes and each != spec.scheme]
-        changed = (with_scheme(spec, each) for each in others)
+        changed = (change_scheme(spec, each) for each in others)
         yield from (each for each in changed if quantized_nodes(each.spec))
         if options.seven_bits or not has_vnni(onednn_tier()):
-            yield from with_option(spec, "reduce_range", not options.seven_bits)
+            yield from set_option(spec, "reduce_range", not options.seven_bits)
     # Where this repairs it, the kernels are at fault and not the levels.
     if spec.scheme in ("static", "dynamic", *ARRIVING):
-        yield from with_option(spec, "compiled", False)
+        yield from set_option(spec, "compiled", False)
 
 
-def with_plain_weights(module: Any) -> Any:
+def unpack_weights(module: Any) -> Any:
     """Split the weights of `module` that torchao packed into plain tensors, and return it.
 
     A packed one could be written to a file by pickle only.
@@ -142,7 +142,7 @@ def quantizing_parts(module: Any) -> tuple[str, ...]:
     """
     if not isinstance(module, torch.nn.Module):
         return ()
-    parts = [f"{kind} '{name}'" for kind, name in quantized_layers(module)]
+    parts = [f"{kind} '{name}'" for kind, name in find_quantized_layers(module)]
     for name, tensor in (*module.named_parameters(), *module.named_buffers()):
         if tensor.is_quantized or type(tensor).__module__.startswith("torchao."):
             parts.append(f"{type(tensor).__name__} '{name}'")
@@ -153,7 +153,7 @@ def quantizing_parts(module: Any) -> tuple[str, ...]:
     return tuple(parts)
 
 
-def quantized_layers(module: Any) -> Iterator[tuple[str, str]]:
+def find_quantized_layers(module: Any) -> Iterator[tuple[str, str]]:
     """Yield kind and name of layers of ``torch.ao.nn.quantized`` and torchao, and of those that round in training."""
     for name, child in module.named_modules():
         kind, home = type(child).__name__, type(child).__module__

@@ -99,9 +99,9 @@ class TrtRtxBackend(Backend):
 
     def remedies(self, spec: EngineSpec) -> Sequence[Remedy]:
         """Other ways to find ranges: the quantizer has no option left that TensorRT would take."""
-        from pytest_quant.backends.ort.recipe import other_ranges
+        from pytest_quant.backends.ort.recipe import vary_ranges
 
-        return tuple(other_ranges(spec, len(self.quantized_nodes(spec)))) if spec.scheme == "static" else ()
+        return tuple(vary_ranges(spec, len(self.quantized_nodes(spec)))) if spec.scheme == "static" else ()
 
     def quantized_nodes(self, spec: EngineSpec) -> tuple[str, ...]:
         """The named products."""
@@ -109,7 +109,7 @@ class TrtRtxBackend(Backend):
 
 
 def quantizer_trouble() -> Availability | None:
-    """Return why ONNX Runtime, which quantizes for TensorRT and simulates it, cannot do so; ``None`` where it can."""
+    """Return why ONNX Runtime, which quantizes for TensorRT and simulates it, cannot do so; ``None`` if it can."""
     if find_spec("onnxruntime") is None:
         fix = 'pip install "pytest-quant[ort]", or beside an NVIDIA GPU "pytest-quant[gpu]"'
         return Availability(False, reason="onnxruntime is not installed, which quantizes for TensorRT", fix=fix)
@@ -123,7 +123,7 @@ def rtx_version() -> str:
 
 
 class TrtBackend(TrtRtxBackend):
-    """Native TensorRT where it and a GPU are here.
+    """Native TensorRT if it and a GPU are here.
 
     Elsewhere a named target (``compute_capability``, which ``--quant-simulate`` adds) is built for by TensorRT-RTX, a
     product of its own with the same parser, and simulated like `trt-rtx`; nothing is judged on its plan. A GPU that is
@@ -185,7 +185,7 @@ class TrtBackend(TrtRtxBackend):
         write_implicit_ranges(spec, batches(), folder, module="tensorrt")
 
     def tunes(self, spec: EngineSpec) -> bool:  # noqa: ARG002
-        """Whether TensorRT builds on the GPU here, where it times the kernels; TensorRT-RTX does not."""
+        """Whether TensorRT builds on this machine's GPU and times its kernels; TensorRT-RTX does not."""
         return find_native().available
 
     def build(self, spec: EngineSpec, calibration: Path | None, folder: Path) -> None:

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pytest_quant.backends.apart import TIME_LIMIT_S, ApartError, call_apart
 from pytest_quant.backends.base import Feeds
+from pytest_quant.backends.child_process import TIME_LIMIT_S, ChildError, call_in_child
 from pytest_quant.backends.cuda.device import complaints, make_logger
 from pytest_quant.backends.onnx_files import model_file, read_signature
 from pytest_quant.backends.ort.half import write_half
-from pytest_quant.backends.runtime import failed
+from pytest_quant.backends.runtime import wrap_error
 from pytest_quant.backends.trt.coverage import layers_in_log
-from pytest_quant.backends.trt.implicit import Samples, calibrating, write_samples
+from pytest_quant.backends.trt.implicit import Samples, set_calibrator, write_samples
 from pytest_quant.backends.trt.network import profile_of, write_graph
 from pytest_quant.backends.trt.options import (
     Range,
@@ -165,15 +165,15 @@ def run_builder(request: BuildRequest, name: str, limit_s: float = TIME_LIMIT_S)
     BuildError : TensorRT refused the model, with its messages; or its process crashed or took too long.
     """
     try:
-        call_apart(build, request, limit_s=limit_s)
-    except ApartError as ended:
+        call_in_child(build, request, limit_s=limit_s)
+    except ChildError as ended:
         file = request.model.parent / LOG_FILE
         log = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
         own = ended.error if isinstance(ended.error, QuantError) else None
         refusal = "\n".join(filter(None, (own.what, own.value))) if own else str(ended.error or "")
         shown = refusal or "\n".join(log.splitlines()[-6:]) or "it said nothing"
         did = f"refused to build {name}" if ended.error else f"did not build {name}: it {ended.how}"
-        raise failed(
+        raise wrap_error(
             f"{request.module} {did}",
             f"{ended.said}\n{log}",
             value=shown,
@@ -186,7 +186,10 @@ def run_builder(request: BuildRequest, name: str, limit_s: float = TIME_LIMIT_S)
 # How versions of TensorRT say that the memory of the GPU does not suffice.
 NO_ROOM = re.compile("out ?of ?memory|could not be allocated|user allocator error", re.IGNORECASE)
 
-_SMALLER = "nvidia-smi tells who holds the GPU's memory; fewer workers (-n), a smaller max_batch or shapes need less"
+_SMALLER = (
+    "nvidia-smi shows which processes hold the GPU's memory; fewer workers (-n), a smaller max_batch or shapes "
+    "need less"
+)
 _OTHER_OPERATORS = "export the model with operators that TensorRT has, or use another backend"
 _WORKSPACE = "write a larger workspace_mb, or none: then it is the memory of the GPU"
 _OLD_GPU = "use a GPU that this release takes, an older TensorRT, or backend='ort-cuda'"
@@ -200,9 +203,9 @@ _STEPS = {
     "bytes of scratch space": _WORKSPACE,
     "timing cache": "delete that file, or name another in options={'timing_cache': ...}; the build fills it anew",
     "enable executable stack": "glibc refuses that library: install a TensorRT newer than 10.8",
-    "Unable to load library": "pip list names the distributions of TensorRT: install all of them anew, in one version",
+    "Unable to load library": "pip list names the distributions of TensorRT: install all anew, in one version",
     "with error: 35": 'a newer driver, or in a new environment pip install "pytest-quant[trt-cu12]"',
-    "No space left on device": "make room where TMPDIR lies: engines are built there before the cache takes them",
+    "No space left on device": "make room on the disk of TMPDIR: engines are built there before the cache takes them",
 }
 """Words of a refusal that have one answer."""
 
@@ -243,13 +246,13 @@ def next_step(said: str, shapes: Mapping[str, Range], log: str = "") -> str:
     if _NO_OPERATOR.search(said):
         return f"options={{'libraries': ['/path/libplugin.so']}} names that of a plugin; else {_OTHER_OPERATORS}"
     if _SHAPES.search(said):
-        return _about_shapes(shapes)
+        return _explain_shapes(shapes)
     if _QUANTIZED.search(said):
         return "leave the node in float with exclude=[...], or quantize it in another scheme"
     return _OTHER_OPERATORS
 
 
-def _about_shapes(shapes: Mapping[str, Range]) -> str:
+def _explain_shapes(shapes: Mapping[str, Range]) -> str:
     if not shapes:
         return "no input has a free axis, so the model itself has shapes that do not fit: export it again"
     ranges = "; ".join(f"'{name}' from {low} to {high}, usually {usual}" for name, (low, usual, high) in shapes.items())
@@ -293,7 +296,7 @@ def _plan(trt: Any, logger: Any, lines: list[str], request: BuildRequest) -> byt
         return _profile(trt, builder, network, ranges)
 
     memory = request.options.memory or ""
-    with calibrating(trt, config, request.calibration, request.samples, request.ranges, of_one_batch, memory):
+    with set_calibrator(trt, config, request.calibration, request.samples, request.ranges, of_one_batch, memory):
         plan = builder.build_serialized_network(network, config)
     if plan is None:
         raise BuildError(complaints(lines))
@@ -304,7 +307,7 @@ def _plan(trt: Any, logger: Any, lines: list[str], request: BuildRequest) -> byt
 def _profile(
     trt: Any, builder: tensorrt.Builder, network: tensorrt.INetworkDefinition, shapes: Mapping[str, Range]
 ) -> tensorrt.IOptimizationProfile:
-    """Return a profile that gives every input with free axes its range; TensorRT names one that has none."""
+    """Return a profile that gives every input with free axes its range; TensorRT names an input without a range."""
     profile = builder.create_optimization_profile()
     for index in range(network.num_inputs):
         entry = network.get_input(index)
@@ -323,7 +326,7 @@ def _node_of(error: Any) -> str:
 
 
 def network_flags(trt: Any, request: BuildRequest) -> int:
-    """Return the flags of ``create_network``: strong types where they are a choice, none where there are only those.
+    """Return the flags of ``create_network``: strong types if they are a choice, none if TensorRT has no other types.
 
     The bit of a flag differs between major versions, so it is asked of the binding.
     """
@@ -381,6 +384,6 @@ def _configure_target(trt: Any, config: Any, target: str) -> None:
     capability = getattr(trt.ComputeCapability, target, None)
     if capability is None:
         targets = sorted(name for name in dir(trt.ComputeCapability) if name.startswith("SM"))
-        raise BuildError(f"{target} is not one that it builds for: {', '.join(targets)}")
+        raise BuildError(f"{target} is no target that it builds for: {', '.join(targets)}")
     config.num_compute_capabilities = 1
     config.set_compute_capability(capability, 0)

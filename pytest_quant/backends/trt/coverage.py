@@ -104,7 +104,7 @@ def count_layers(
     macs: Mapping[str, int | None],
     elsewhere: Sequence[Tallied] = (),
 ) -> Coverage:
-    """Return the share of products that read their activations in `precision`, by MACs where all are known.
+    """Return the share of products that read their activations in `precision`, by MACs if all are known.
 
     A note says what products read beside `precision` and float32.
 
@@ -122,9 +122,7 @@ def count_layers(
     others = Counter(kind for kinds in read.values() for kind in kinds - {precision, "fp32"})
     of = f"of {len(read)} products"
     notes = tuple(
-        f"{others[kind]} {of} ran in {kind}"
-        if kind
-        else f"the engine does not tell the type that {others[kind]} {of} read"
+        f"{others[kind]} {of} ran in {kind}" if kind else f"the engine hides the type that {others[kind]} {of} read"
         for kind in sorted(others)
     )
     return replace(tally([*products, *elsewhere], provider), notes=notes)
@@ -138,7 +136,7 @@ def _kind(read: set[str], op: str, precision: str) -> Kind:
 
 
 def _read(layers: Sequence[Layer], name: str) -> set[str]:
-    """Return the precisions of the activations that the product `name` reads; an empty text where a layer hides it."""
+    """Return the precisions of the activations that the product `name` reads; an empty text if a layer hides it."""
     words = {(layer.input_types or ("",))[0] for layer in layers if name in layer.nodes and _multiplies(layer)}
     return set(map(precision_of, words))
 
@@ -185,7 +183,7 @@ def _layer(row: Mapping[str, Any]) -> Layer:
 
 
 def _type_of(tensor: Mapping[str, Any]) -> str:
-    """Return the word for the type, as `precision_of` takes it; an empty text where it is hidden."""
+    """Return the word for the type, as `precision_of` takes it; an empty text if it is hidden."""
     return _word(next((tensor[key] for key in ("DataType", "Datatype", "Format/Datatype") if tensor.get(key)), ""))
 
 
@@ -222,7 +220,7 @@ def layer_times_of(
 
 
 def _role(layer: Layer, nodes: Sequence[str]) -> Role:
-    """Return what a layer does; one that was made from Q/DQ nodes alone changes types."""
+    """Return what a layer does; a layer that was made from Q/DQ nodes alone changes types."""
     if layer.kind.startswith("Reformat") or (not nodes and (layer.nodes or layer.kind.startswith(_REFORMATS))):
         return "reformat"
     return "compute" if nodes else "other"

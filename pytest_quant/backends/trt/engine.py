@@ -63,7 +63,7 @@ class PlanEngine(Engine):
         return layer_times_of(self._layers(feeds), self._ops, self._spent_ms(feeds))
 
     def _spent_ms(self, feeds: Feeds) -> Mapping[str, float] | None:  # noqa: ARG002
-        """Return the median milliseconds of each layer that ran, by its name; ``None`` where nothing runs the plan."""
+        """Return the median milliseconds of each layer that ran, by its name; ``None`` if nothing runs the plan."""
         return None
 
 
@@ -136,7 +136,7 @@ class GpuEngine(PlanEngine):
                 runner.run()
                 if not runner.context.report_to_profiler() or not spent_ms:
                     raise BuildError(
-                        "TensorRT tells no times of layers",
+                        "TensorRT reports no times of layers",
                         fix="pytest-quant cache clear --kind engine, and the next run builds it anew",
                     )
                 return dict(spent_ms)
@@ -151,9 +151,9 @@ class GpuEngine(PlanEngine):
             return medians(warm_runs(run))
 
     def _layers(self, feeds: Feeds) -> list[Layer]:
-        return layers_in_inspection(self._inspected(feeds))
+        return layers_in_inspection(self._inspect(feeds))
 
-    def _inspected(self, feeds: Feeds) -> str:
+    def _inspect(self, feeds: Feeds) -> str:
         """Ask with the shapes of `feeds`, without which TensorRT hides the types of tensors with free axes."""
         with self._current():
             self._staged = None
@@ -183,7 +183,7 @@ class GpuEngine(PlanEngine):
         return timed
 
     def _current(self) -> AbstractContextManager[None]:
-        """Make the primary context current, and let what TensorRT logs be told of this plan."""
+        """Make the primary context current, and let the messages of TensorRT's log name this plan."""
         self._plan.listen()
         return self._device.current()
 
@@ -199,7 +199,7 @@ class GpuEngine(PlanEngine):
 
 def _profiler(trt: Any, spent_ms: dict[str, float]) -> tensorrt.IProfiler:
     class Profiler(trt.IProfiler):  # type: ignore[misc]
-        """Adds up what TensorRT tells: a layer within a loop is told in each turn."""
+        """Adds up what TensorRT reports: it reports a layer within a loop in each turn."""
 
         def __init__(self) -> None:
             trt.IProfiler.__init__(self)

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from pytest_quant.backends.cuda import Blocks, DeviceMemory, block_of, free_blocks
 from pytest_quant.backends.cuda.device import open_device
-from pytest_quant.backends.feeds import Feeds, fitting_batches
-from pytest_quant.backends.runtime import failing_with
+from pytest_quant.backends.feeds import Feeds, check_batches
+from pytest_quant.backends.runtime import replace_errors
 from pytest_quant.errors import BuildError, DataError
 from pytest_quant.spec import Signature
 
@@ -99,7 +99,7 @@ def make_calibrator(
                 feeds = next(batches, None)
                 if feeds is None:
                     return None
-                addresses = [_copied(device, self, name, feeds[name]) for name in names]
+                addresses = [_copy_input(device, self, name, feeds[name]) for name in names]
                 device.wait(self.stream)
             except BaseException as error:
                 self.error = self.error or error
@@ -148,7 +148,7 @@ def settle(calibrator: Any) -> bytes:
     return bytes(calibrator.ranges)
 
 
-def _copied(device: DeviceMemory, calibrator: Any, name: str, array: NDArray[Any]) -> int:
+def _copy_input(device: DeviceMemory, calibrator: Any, name: str, array: NDArray[Any]) -> int:
     """Copy one input to its own buffer, which the next batch uses again; TensorRT reads floats as float32."""
     flat = np.ascontiguousarray(array, dtype=np.float32 if array.dtype.kind == "f" else array.dtype)
     address = block_of(name, flat.nbytes, calibrator.blocks, device)
@@ -157,7 +157,7 @@ def _copied(device: DeviceMemory, calibrator: Any, name: str, array: NDArray[Any
 
 
 @contextmanager
-def calibrating(
+def set_calibrator(
     trt: Any,
     config: tensorrt.IBuilderConfig,
     method: str,
@@ -204,7 +204,7 @@ def calibrating(
         said = f"{type(error).__name__}: {error}"
         return BuildError(f"the calibrator failed after {calibrator.batches} batches: {said}")
 
-    with failing_with(failed_callback):
+    with replace_errors(failed_callback):
         new_ranges = settle(calibrator)
     if earlier is None:
         Path(ranges).write_bytes(new_ranges)
@@ -229,7 +229,7 @@ def write_samples(
     """
     size, first, counting = 0, None, dict[str, int]()
     with file.open("wb") as stream:
-        for feeds in fitting_batches(batches, signature, model):
+        for feeds in check_batches(batches, signature, model):
             given = ((name, axes.get(name, 0), np.ndim(array)) for name, array in feeds.items())
             counting = {name: axis for name, axis, rank in given if axis is not None and axis < rank}
             shapes = _shapes(_part(feeds, counting, 0, 1))
@@ -247,7 +247,7 @@ def write_samples(
 
 
 def _count(feeds: Feeds, axes: Mapping[str, int]) -> int:
-    """Return how many samples a batch has, 1 where no input counts them."""
+    """Return how many samples a batch has, 1 if no input counts them."""
     return next((np.shape(feeds[name])[axis] for name, axis in axes.items()), 1)
 
 

@@ -21,7 +21,7 @@ import onnx
 from onnx import TensorProto
 from onnx.numpy_helper import to_array
 
-from pytest_quant.backends.feeds import Feeds, spelled
+from pytest_quant.backends.feeds import Feeds, describe_tensor
 from pytest_quant.backends.offer import calibration_ingredients
 from pytest_quant.backends.onnx_files import (
     digests_of,
@@ -32,7 +32,7 @@ from pytest_quant.backends.onnx_files import (
     read_signature,
 )
 from pytest_quant.backends.onnx_files.graphs import bodies_of
-from pytest_quant.backends.onnx_files.normalize import normalized
+from pytest_quant.backends.onnx_files.normalize import normalize_model
 from pytest_quant.backends.trt.options import QUANTIZER, Range, TrtOptions, options_of, quantizer_spec
 from pytest_quant.errors import BuildError, DataError, UsageError, nearest
 from pytest_quant.spec import EngineSpec, InputShapes, Shape, Signature, TensorInfo
@@ -82,7 +82,7 @@ _Constants: TypeAlias = Mapping[str, TensorProto]
 
 
 def check_graph(path: Path, name: str = "") -> None:
-    """Refuse the graph in `path` where TensorRT would compute something else, or not say what to do instead.
+    """Refuse the graph in `path` if TensorRT would compute something else, or would not say what to do instead.
 
     `name` is what the user calls it, by default the file's own.
 
@@ -91,7 +91,7 @@ def check_graph(path: Path, name: str = "") -> None:
     BuildError : names the first node, the cause and the fix; and how many more there are.
     ModelError : the file is not a model.
     """
-    faults = list(_faults(normalized(read_graph(path)).graph, {}, path.parent))
+    faults = list(_faults(normalize_model(read_graph(path)).graph, {}, path.parent))
     if not faults:
         return
     node, cause = faults[0]
@@ -171,7 +171,7 @@ def shape_misfit(shapes: Mapping[str, Range], feeds: Feeds) -> DataError | None:
 
 
 def profile_of(spec: EngineSpec, signature: Signature) -> dict[str, Range]:
-    """Return smallest, usual and largest of each input with free axes: those in the options, else those of the data.
+    """Return smallest, usual and largest of each input with free axes: from the options, else from the data.
 
     Without either, the leading axis is a batch and no other axis may be free.
 
@@ -195,10 +195,10 @@ def profile_of(spec: EngineSpec, signature: Signature) -> dict[str, Range]:
     ranges: dict[str, Range] = {}
     for tensor in signature.inputs:
         if tensor.name in named:
-            ranges[tensor.name] = _checked_shapes(named[tensor.name], tensor)
+            ranges[tensor.name] = _check_shapes(named[tensor.name], tensor)
         elif tensor.free_axes:
             given = seen.get(tensor.name)
-            ranges[tensor.name] = _guessed(tensor, options) if given is None else _with_batch(given, options)
+            ranges[tensor.name] = _guess_shapes(tensor, options) if given is None else _set_batch(given, options)
     for shapes in spec.shapes:
         if shapes.name in ranges:
             _check_data(shapes, ranges[shapes.name], options)
@@ -227,7 +227,7 @@ def largest_batch(spec: EngineSpec, signature: Signature, batch_axes: Mapping[st
     return min(bounds, default=None)
 
 
-def _checked_shapes(named: Range, tensor: TensorInfo) -> Range:
+def _check_shapes(named: Range, tensor: TensorInfo) -> Range:
     wanted = tensor.shape
     if wanted is None:
         return named
@@ -236,18 +236,18 @@ def _checked_shapes(named: Range, tensor: TensorInfo) -> Range:
             raise UsageError(
                 f"option 'shapes': input '{tensor.name}' of the model has other axes, the batch included",
                 value=str(shape),
-                allowed=spelled(tensor),
+                allowed=describe_tensor(tensor),
                 fix="write all axes of the smallest, the usual and the largest shape",
             )
     return named
 
 
-def _guessed(tensor: TensorInfo, options: TrtOptions) -> Range:
+def _guess_shapes(tensor: TensorInfo, options: TrtOptions) -> Range:
     if tensor.free_axes != (0,):
         axes = ", ".join(str(axis) for axis in tensor.free_axes if axis)
         raise UsageError(
             f"axes {axes} of input '{tensor.name}' are free, and nothing here has their sizes",
-            value=spelled(tensor),
+            value=describe_tensor(tensor),
             fix="give data, build_engine(data='quant_data'), or write the sizes: "
             f"options={{'shapes': {{'{tensor.name}': [smallest, usual, largest]}}}}",
         )
@@ -255,8 +255,8 @@ def _guessed(tensor: TensorInfo, options: TrtOptions) -> Range:
     return (1, *rest), (1, *rest), (options.max_batch or _MAX_BATCH, *rest)
 
 
-def _with_batch(shapes: InputShapes, options: TrtOptions) -> Range:
-    """Put the largest batch that the options name in the place of the one that is planned."""
+def _set_batch(shapes: InputShapes, options: TrtOptions) -> Range:
+    """Put the largest batch that the options name in the place of the planned batch."""
     axis, largest = shapes.batch_axis, shapes.largest
     if axis is not None and options.max_batch is not None:
         largest = (*largest[:axis], options.max_batch, *largest[axis + 1 :])

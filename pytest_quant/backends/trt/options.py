@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pytest_quant.backends.offer import checked
+from pytest_quant.backends.offer import normalize_options
 from pytest_quant.backends.ort import LIBRARIES, OrtBackend
-from pytest_quant.backends.runtime import failing_as
-from pytest_quant.readers import FLAG, Key, accepting, count, keys_of, one_of, option, text
+from pytest_quant.backends.runtime import name_errors
+from pytest_quant.readers import FLAG, Key, choice_of, count, keys_of, make_reader, option, text
 from pytest_quant.spec import EngineSpec, Shape
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def sizes_of(dims: tensorrt.Dims) -> tuple[int, ...]:
-    """Return the sizes of `dims`, -1 where one is free; the binding promises length and items, and no iterator."""
+    """Return the sizes of `dims`, -1 for a free size; the binding promises length and items, and no iterator."""
     return tuple(int(dims[index]) for index in range(len(dims)))
 
 
@@ -46,23 +46,23 @@ def _shapes(value: object) -> dict[str, Range] | None:
 
 @dataclass(frozen=True, slots=True)
 class TrtOptions:
-    """Options as asked; ``None`` leaves the choice to TensorRT, and that of `shapes` to the data."""
+    """Options as asked; ``None`` leaves the choice to TensorRT, and for `shapes` to the data."""
 
     compute_capability: str | None = option(
         None,
         text("a compute capability such as 'SM89'", pattern=r"SM\d{2,3}"),
-        "the GPU to build for; needed where there is none",
+        "the GPU to build for; needed without a GPU",
     )
     workspace_mb: int | None = option(None, count(), "memory that a layer may use while it runs, 10^6 bytes")
     optimization_level: int | None = option(
-        None, one_of(0, 1, 2, 3, 4, 5), "time the builder takes to find faster kernels"
+        None, choice_of(0, 1, 2, 3, 4, 5), "time the builder takes to find faster kernels"
     )
     max_batch: int | None = option(
         None, count(), "largest batch; default: the larger of the evaluation's and `batch_size`"
     )
     shapes: Mapping[str, Range] | None = option(
         None,
-        accepting(
+        make_reader(
             "a dict of smallest, usual and largest shape by input, whole numbers in that order: "
             "{'x': [(1, 3, 32, 32), (1, 3, 64, 64), (8, 3, 96, 320)]}",
             _shapes,
@@ -77,12 +77,12 @@ class TrtOptions:
     tf32: bool = option(False, FLAG, "`trt`, `trt-rtx`: float32 products may round their inputs to ten bits")
     quantization: str = option(
         "explicit",
-        one_of("explicit", "implicit"),
+        choice_of("explicit", "implicit"),
         "`trt`: Q/DQ pairs in the graph, or TensorRT 10's own calibrator (entropy or minmax)",
     )
     beside: str | None = option(
         None,
-        one_of("fp16", "bf16", "fp32"),
+        choice_of("fp16", "bf16", "fp32"),
         "precision of what is not int8; default: fp32, with implicit INT8 fp16",
     )
     libraries: tuple[str, ...] = option(
@@ -91,7 +91,9 @@ class TrtOptions:
         "plugins, and custom operators with which ONNX Runtime calibrates; loaded wherever it is built or runs",
     )
     memory: str | None = option(
-        None, one_of("cuda-bindings", "pycuda"), "`trt`: the library for device memory; default: the first of them here"
+        None,
+        choice_of("cuda-bindings", "pycuda"),
+        "`trt`: the library for device memory; default: the first of them here",
     )
 
     @property
@@ -101,7 +103,7 @@ class TrtOptions:
 
     @property
     def rest(self) -> str:
-        """What an int8 engine computes in where it does not compute in INT8.
+        """The type in which an int8 engine computes what it does not compute in INT8.
 
         Implicit INT8 is used for its speed: what has no INT8 kernel would be slower in float32 than it need be.
         """
@@ -111,7 +113,9 @@ class TrtOptions:
 NATIVE_KEYS = keys_of(TrtOptions)
 # TensorRT-RTX has no calibrator, and runs nothing here.
 BUILDER_KEYS = {name: key for name, key in NATIVE_KEYS.items() if name not in ("quantization", "memory")}
-_NO_TF32 = replace(one_of(False), allowed="False: the provider has no such option; backend='trt' times FP32 with TF32")
+_NO_TF32 = replace(
+    choice_of(False), allowed="False: the provider has no such option; backend='trt' times FP32 with TF32"
+)
 PROVIDER_KEYS = {
     **{name: key for name, key in BUILDER_KEYS.items() if name != "timing_cache"},
     "tf32": Key("tf32", _NO_TF32, "it is off for the whole process"),
@@ -122,7 +126,7 @@ PROVIDER_KEYS = {
 def options_of(spec: EngineSpec) -> TrtOptions:
     """Return the options of the mark of `spec`. Raises `UsageError`."""
     keys = {"trt": NATIVE_KEYS, "trt-rtx": BUILDER_KEYS}.get(spec.backend, PROVIDER_KEYS)
-    return TrtOptions(**checked(spec.backend, spec.options, keys))
+    return TrtOptions(**normalize_options(spec.backend, spec.options, keys))
 
 
 def calibrates(spec: EngineSpec) -> bool:
@@ -170,7 +174,7 @@ def quantizer_spec(spec: EngineSpec) -> EngineSpec:
 
 def load_library(file: str) -> ctypes.CDLL:
     """Load a library of the user's, whose plugins register themselves. Raises `BuildError`."""
-    with failing_as("a library of the option 'libraries' does not load", "ldd tells what it misses on this machine"):
+    with name_errors("a library of the option 'libraries' does not load", "ldd shows what it misses on this machine"):
         return ctypes.CDLL(file, mode=ctypes.RTLD_GLOBAL)
 
 

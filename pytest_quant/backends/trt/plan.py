@@ -51,7 +51,7 @@ class Plan:
             self.close()
             # Some versions say the size that they asked for in a warning alone.
             if NO_ROOM.search("\n".join(self.lines)):
-                raise _no_memory("this engine", self.lines)
+                raise _memory_error("this engine", self.lines)
             raise BuildError(
                 f"TensorRT {trt.__version__} does not take the plan it was given",
                 value=complaints(self.lines),
@@ -69,7 +69,7 @@ class Plan:
         """
         context: tensorrt.IExecutionContext | None = self.engine.create_execution_context()
         if context is None:
-            raise _no_memory("an execution context", self.lines)
+            raise _memory_error("an execution context", self.lines)
         context.nvtx_verbosity = self._quiet
         return context
 
@@ -79,11 +79,12 @@ class Plan:
         self._runtime = None
 
 
-def _no_memory(what: str, lines: list[str]) -> OutOfMemoryError:
+def _memory_error(what: str, lines: list[str]) -> OutOfMemoryError:
     return OutOfMemoryError(
         f"TensorRT has no memory for {what}",
         value=complaints(lines),
-        fix="nvidia-smi tells who holds the GPU's memory; smaller batches, fewer workers (-n) and closed engines need "
+        fix="nvidia-smi shows which processes hold the GPU's memory; smaller batches, fewer workers (-n) and closed "
+        "engines need "
         "less",
     )
 

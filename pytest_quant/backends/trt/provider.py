@@ -8,7 +8,7 @@ from pathlib import Path
 from pytest_quant.backends.base import Engine
 from pytest_quant.backends.cuda.device import installed_tensorrt
 from pytest_quant.backends.offer import Availability, switch_off
-from pytest_quant.backends.ort.libraries import DRIVER, TENSORRT, find_provider, loading_trouble
+from pytest_quant.backends.ort.libraries import DRIVER, TENSORRT, find_loading_error, find_provider
 from pytest_quant.backends.trt import TrtRtxBackend
 from pytest_quant.backends.trt.options import PROVIDER_KEYS, options_of
 from pytest_quant.environment.gpu import cuda_gpu
@@ -28,7 +28,7 @@ class OrtTrtBackend(TrtRtxBackend):
 
         What chooses kernels is the builder, which is a process of its own and reads what this one has set.
         """
-        if not options_of(spec).compute_capability and not loading_trouble(DRIVER):
+        if not options_of(spec).compute_capability and not find_loading_error(DRIVER):
             switch_off()
 
     def availability(self, spec: EngineSpec | None = None) -> Availability:
@@ -48,7 +48,7 @@ class OrtTrtBackend(TrtRtxBackend):
         return {**super().ingredients(spec), **ours}
 
     def tunes(self, spec: EngineSpec) -> bool:
-        """Whether the provider's TensorRT builds on the GPU, where it times the kernels; not for a named target."""
+        """Whether the provider's TensorRT builds on the GPU and times its kernels; not for a named target."""
         return not options_of(spec).compute_capability
 
     def build(self, spec: EngineSpec, calibration: Path | None, folder: Path) -> None:

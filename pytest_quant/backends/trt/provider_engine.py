@@ -28,15 +28,15 @@ from typing import Any
 
 import msgspec
 
-from pytest_quant.backends.apart import ApartError, call_apart
 from pytest_quant.backends.base import Feeds
+from pytest_quant.backends.child_process import ChildError, call_in_child
 from pytest_quant.backends.onnx_files import read_nodes, read_signature
 from pytest_quant.backends.ort.gpu_engine import OrtGpuEngine
 from pytest_quant.backends.ort.libraries import CUDA, CUDA_OPTIONS, TENSORRT, find_provider
 from pytest_quant.backends.ort.macs import FLOAT_OPS, PRODUCT_OPS
 from pytest_quant.backends.ort.session import Provider, open_session
 from pytest_quant.backends.readback import Kind, Tallied
-from pytest_quant.backends.runtime import failed
+from pytest_quant.backends.runtime import wrap_error
 from pytest_quant.backends.trt.build import LAYERS_FILE, LOG_FILE, build_notes
 from pytest_quant.backends.trt.coverage import Layer, count_layers, macs_by_node, ops_of, read_layers
 from pytest_quant.backends.trt.network import GRAPH_FILE, profile_of
@@ -46,7 +46,7 @@ from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec
 
 LISTS_LAYERS = "trt_detailed_build_log"
-_NEXT = "backend='trt' takes the graph whole or says what it cannot; pytest-quant doctor tells what is installed"
+_NEXT = "backend='trt' takes the graph whole or says what it cannot; pytest-quant doctor lists what is installed"
 
 
 def build_engines(model: Path, providers: Sequence[Provider], folder: Path, name: str) -> None:
@@ -67,10 +67,10 @@ def build_engines(model: Path, providers: Sequence[Provider], folder: Path, name
     # It lists the layers; sessions that find the engines built have nothing to log.
     listing = Provider(first.name, {**first.options, LISTS_LAYERS: "1"})
     try:
-        _, log = call_apart(open_here, model, [listing, *others])
-    except ApartError as ended:
+        _, log = call_in_child(open_here, model, [listing, *others])
+    except ChildError as ended:
         did = f"refused to build {name}" if ended.error else f"did not build {name}: it {ended.how}"
-        raise failed(
+        raise wrap_error(
             f"ONNX Runtime's TensorRT provider {did}",
             ended.said,
             value=str(ended.error or readable_log(ended.said)[-600:]) or "it said nothing",
@@ -167,7 +167,7 @@ def provider_options(spec: EngineSpec, folder: Path) -> dict[str, str]:
 
 
 def profile_options(shapes: Mapping[str, Range]) -> dict[str, str]:
-    """Return the provider's options for shapes, ``name:1x3x64x64,other:1x7``; none where no axis is free.
+    """Return the provider's options for shapes, ``name:1x3x64x64,other:1x7``; none if no axis is free.
 
     Raises
     ------
@@ -177,7 +177,7 @@ def profile_options(shapes: Mapping[str, Range]) -> dict[str, str]:
     for name in shapes:
         if ":" in name or "," in name:
             raise UsageError(
-                f"ONNX Runtime's TensorRT provider cannot be told the shapes of input '{name}'",
+                f"ONNX Runtime's TensorRT provider takes no shapes for input '{name}'",
                 allowed="names without colon and comma",
                 fix="rename the input, or use backend='trt'",
             )
@@ -196,7 +196,7 @@ _ANEW = (
 
 
 class OrtTrtEngine(OrtGpuEngine):
-    """Runs the model in `folder`, which `build` filled. Raises `BuildError`, also where TensorRT took nothing of it."""
+    """Runs the model in `folder`, which `build` filled. Raises `BuildError`, also if TensorRT took no part of it."""
 
     def __init__(self, spec: EngineSpec, folder: Path) -> None:
         self._copy = tempfile.TemporaryDirectory(prefix="pytest-quant-")
@@ -207,11 +207,11 @@ class OrtTrtEngine(OrtGpuEngine):
         providers = providers_of(spec, folder / GRAPH_FILE, cache)
         super().__init__(spec, folder / GRAPH_FILE, providers, notes=build_notes(folder))
         self._layers = read_layers(folder / LAYERS_FILE)
-        self._why_not = "" if self._layers else "the log of the provider's build does not tell the precision of layers"
+        self._why_not = "" if self._layers else "the log of the provider's build does not show the precision of layers"
         if _state(cache) != copied:
             self.notes = (*self.notes, _ANEW)
             self._layers = []
-            self._why_not = "the engine was built anew while it opened, and nothing tells of its layers"
+            self._why_not = "the engine was built anew while it opened, and nothing shows its layers"
 
     def _coverage(self, feeds: Feeds) -> Coverage:
         """Count the products that TensorRT runs by the layers of its engines, and those that it left as not its own."""
@@ -252,7 +252,7 @@ def count_products(
     macs: Mapping[str, int | None],
     why_not: str = "",
 ) -> Coverage:
-    """Return the share of products that TensorRT runs in `precision`; one that it left to CUDA counts in float32 only.
+    """Return the share of products that TensorRT runs in `precision`; products left to CUDA count in float32 only.
 
     Parameters
     ----------

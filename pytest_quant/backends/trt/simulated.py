@@ -14,7 +14,7 @@ from pytest_quant.backends.base import Feeds, Outputs
 from pytest_quant.backends.onnx_files import read_nodes
 from pytest_quant.backends.ort import CPU
 from pytest_quant.backends.ort.half import range_notes, write_rounded
-from pytest_quant.backends.ort.session import Provider, open_session, refusing
+from pytest_quant.backends.ort.session import Provider, open_session, translate_errors
 from pytest_quant.backends.trt.build import LAYERS_FILE, build_notes
 from pytest_quant.backends.trt.coverage import Layer, read_layers
 from pytest_quant.backends.trt.engine import PlanEngine
@@ -69,7 +69,7 @@ class SimulatedEngine(PlanEngine):
         return super()._misfit(feeds) or shape_misfit(self._shapes, feeds)
 
     def _run(self, feeds: Feeds) -> Outputs:
-        with refusing(f"a simulated run of {self.spec.id}"):
+        with translate_errors(f"a simulated run of {self.spec.id}"):
             ran = self._session.run(None, feeds)
         self._reached = np.maximum(self._reached, ran[len(self._names) :])
         self.notes = (*self._built, *range_notes(self._watched, self._reached))

@@ -118,15 +118,15 @@ def baseline_text(entries: Iterable[BaselineEntry]) -> str:
     Half of a surrogate pair, as a reason on the command line may have it, is a question mark: TOML has none.
     """
     file = _File(SCHEMA, tuple(sorted(entries, key=lambda entry: entry.series.text)))
-    text = _HEADER + tomli_w.dumps(_without_none(msgspec.to_builtins(file, builtin_types=(datetime,))))
+    text = _HEADER + tomli_w.dumps(_drop_none(msgspec.to_builtins(file, builtin_types=(datetime,))))
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _without_none(value: Any) -> Any:
+def _drop_none(value: Any) -> Any:
     """Return a value without what is ``None``, which TOML does not have."""
     if isinstance(value, dict):
-        return {name: _without_none(part) for name, part in value.items() if part is not None}
-    return [_without_none(part) for part in value] if isinstance(value, list | tuple) else value
+        return {name: _drop_none(part) for name, part in value.items() if part is not None}
+    return [_drop_none(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 def read_baselines(file: Path) -> dict[str, BaselineEntry]:
@@ -162,7 +162,7 @@ def parse_baselines(text: str, file: str = NAME) -> dict[str, BaselineEntry]:
         # As text, for where a test has replaced Python's class of times `tomllib` makes times of that one.
         entries = msgspec.convert(msgspec.to_builtins(document, enc_hook=str), _File).baseline if document else ()
     except (ValueError, OverflowError, RecursionError, MemoryError) as error:
-        raise HistoryError(f"{file} is not valid{_where(document, error)}", value=str(error), fix=_FIX) from error
+        raise HistoryError(f"{file} is not valid{_name_entry(document, error)}", value=str(error), fix=_FIX) from error
     by_key = {entry.series.text: entry for entry in entries}
     for entry in entries:
         if by_key[entry.series.text] is not entry:
@@ -179,8 +179,8 @@ def _finite(text: str) -> float:
     return number
 
 
-def _where(document: dict[str, object], error: Exception) -> str:
-    """Return which test the entry is of that an error's path names; empty where it names none."""
+def _name_entry(document: dict[str, object], error: Exception) -> str:
+    """Return the test of the entry that an error's path names; empty if it names no entry."""
     index, tables = re.search(r"\$\.baseline\[(\d+)\]", str(error)), document.get("baseline")
     if index is None or not isinstance(tables, list) or not isinstance(tables[int(index[1])], dict):
         return ""

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pytest_quant.history.baselines.file import BaselineEntry
-from pytest_quant.history.compare.accuracy import compare_accuracy
+from pytest_quant.history.compare.accuracy_change import compare_accuracy
 from pytest_quant.history.compare.comparison import Comparison, Listed, Outcome, Row
-from pytest_quant.history.compare.facts import compare_exact, compare_statuses, explained
-from pytest_quant.history.compare.latency import Machine, compare_latency, machines_of
-from pytest_quant.history.compare.pairing import Draft, Pair, judge, measured, pair
+from pytest_quant.history.compare.facts import compare_exact, compare_statuses, explain_row
+from pytest_quant.history.compare.latency_change import Machine, compare_latency, machines_of
+from pytest_quant.history.compare.pairing import Draft, Pair, is_measured, judge, pair
 from pytest_quant.history.rows import StoredCheck, way_of_timing
 from pytest_quant.history.shards import Unreported
 from pytest_quant.history.summaries import CheckSummary
@@ -50,11 +50,11 @@ def compare(
     accepted = accepted or {}
     machines = machines_of(pairs, earlier)
     judged = judge([draft for each in pairs for draft in _drafts(each, machines)])
-    rows = [_with_accepted(row, by_series[row.series], accepted.get(row.series)) for row in judged]
+    rows = [_apply_accepted(row, by_series[row.series], accepted.get(row.series)) for row in judged]
     return replace(
-        comparison.with_rows(explained(row, by_series[row.series]) for row in rows),
+        comparison.replace_rows(explain_row(row, by_series[row.series]) for row in rows),
         removed=tuple(
-            _removed(listed, accepted.get(listed.series))
+            _mark_removed(listed, accepted.get(listed.series))
             for listed in comparison.removed
             if listed.nodeid not in unreported.tests
         ),
@@ -66,7 +66,7 @@ def compare(
     )
 
 
-def _removed(listed: Listed, entry: BaselineEntry | None) -> Listed:
+def _mark_removed(listed: Listed, entry: BaselineEntry | None) -> Listed:
     return replace(listed, accepted=entry.reason) if entry is not None and entry.removed else listed
 
 
@@ -98,8 +98,8 @@ _LATENCY_PCT = 1.0
 """A latency within this of the accepted one is that one, or within its own interval where that is wider."""
 
 
-def _with_accepted(row: Row, pair: Pair, entry: BaselineEntry | None) -> Row:
-    """Return the row of a regression as an accepted change, where the head is no worse than the value in `entry`.
+def _apply_accepted(row: Row, pair: Pair, entry: BaselineEntry | None) -> Row:
+    """Return the row of a regression as an accepted change if the head is no worse than the value in `entry`.
 
     A test that began to fail is never accepted: no failed record becomes a baseline.
 
@@ -117,18 +117,18 @@ def _with_accepted(row: Row, pair: Pair, entry: BaselineEntry | None) -> Row:
     ):
         return row
     allowed = _accepted_value(row, pair, entry)
-    if allowed is None or not _within(row, row.head, allowed):
+    if allowed is None or not _is_within(row, row.head, allowed):
         return row
     note = f"accepted with {entry.commit[:12]} on {entry.accepted_at:%Y-%m-%d}: {entry.reason}"
     return replace(row, outcome=Outcome.ACCEPTED, notes=(*row.notes, note))
 
 
 def _accepted_value(row: Row, pair: Pair, entry: BaselineEntry) -> float | None:
-    """Return the accepted value of the row's quantity, ``None`` where the entry has none that is comparable."""
+    """Return the accepted value of the row's quantity, ``None`` if the entry has no comparable value."""
     if row.quantity in ("speedup", "p50"):
         return _accepted_latency(row, pair, entry)
     if row.quantity in ("accuracy", "drop"):
-        last = next(check.record for check in reversed(pair.head) if measured(check.record))
+        last = next(check.record for check in reversed(pair.head) if is_measured(check.record))
         if entry.data not in (None, last.digests.get("data")):
             return None
         return entry.candidate_score if row.quantity == "accuracy" else entry.drop
@@ -147,7 +147,7 @@ def _accepted_latency(row: Row, pair: Pair, entry: BaselineEntry) -> float | Non
     return here[0].speedup if row.quantity == "speedup" else here[0].candidate_p50_ms
 
 
-def _within(row: Row, head: float, allowed: float) -> bool:
+def _is_within(row: Row, head: float, allowed: float) -> bool:
     """Whether the head's value is no worse than the accepted one, by more than rounding, or noise for a latency."""
     share = _SAME
     if row.quantity in ("speedup", "p50"):

@@ -46,7 +46,7 @@ CHANGED = (Outcome.REGRESSION, Outcome.ACCEPTED, Outcome.WORSE, Outcome.IMPROVEM
 """Outcomes of rows that differ between base and head."""
 
 
-def worse_or_better(worse: bool, *, proven: bool) -> Outcome:
+def choose_outcome(worse: bool, *, proven: bool) -> Outcome:
     """Return the outcome of a change, which fails a comparison only when it is worse and `proven`."""
     if worse:
         return Outcome.REGRESSION if proven else Outcome.WORSE
@@ -238,11 +238,11 @@ class Comparison:
     about: tuple[str, ...] = ()
     unreported: Unreported = field(default_factory=Unreported)
 
-    def having(self, *outcomes: Outcome) -> tuple[Row, ...]:
+    def select_rows(self, *outcomes: Outcome) -> tuple[Row, ...]:
         """Return the rows with one of these outcomes."""
         return tuple(row for row in self.rows if row.outcome in outcomes)
 
-    def with_rows(self, rows: Iterable[Row]) -> Comparison:
+    def replace_rows(self, rows: Iterable[Row]) -> Comparison:
         """Return the comparison with these rows: by outcome, then by test."""
         order = list(Outcome)
         by_outcome = sorted(rows, key=lambda row: (order.index(row.outcome), row.nodeid, row.series, row.quantity))
@@ -251,7 +251,7 @@ class Comparison:
     @property
     def changed(self) -> tuple[Row, ...]:
         """The rows that differ between base and head."""
-        return self.having(*CHANGED)
+        return self.select_rows(*CHANGED)
 
     @property
     def missing(self) -> tuple[Listed, ...]:
@@ -267,7 +267,7 @@ class Comparison:
         launches of the head and in none of the base, or one that the head skipped makes it inconclusive. A base without
         a quantity, a machine or a version of the data is no baseline then. An added test is none of these.
         """
-        if self.missing or self.unreported or self.having(Outcome.REGRESSION):
+        if self.missing or self.unreported or self.select_rows(Outcome.REGRESSION):
             return Word.REGRESSION
         if self.strict and any(listed.skipped for listed in self.removed):
             return Word.INCONCLUSIVE
@@ -275,9 +275,9 @@ class Comparison:
             return Word.NOTHING
         if not self.base.checks:
             return Word.NO_BASELINE
-        if self.strict and (self.having(Outcome.INCONCLUSIVE) or any(row.advisory for row in self.rows)):
+        if self.strict and (self.select_rows(Outcome.INCONCLUSIVE) or any(row.advisory for row in self.rows)):
             return Word.INCONCLUSIVE
-        if self.strict and self.having(Outcome.NO_BASELINE):
+        if self.strict and self.select_rows(Outcome.NO_BASELINE):
             return Word.NO_BASELINE
         return Word.OK
 

@@ -8,33 +8,33 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from pytest_quant.history.compare.comparison import Difference, Outcome, Row, worse_or_better
-from pytest_quant.history.compare.pairing import Pair, measured, on_common_machines, reason, row_of
-from pytest_quant.history.rows import StoredCheck, grouped, is_second_pass
+from pytest_quant.history.compare.comparison import Difference, Outcome, Row, choose_outcome
+from pytest_quant.history.compare.pairing import Pair, is_measured, reason, row_of, select_common_machines
+from pytest_quant.history.rows import StoredCheck, group_items, is_second_pass
 from pytest_quant.record import Record
 from pytest_quant.result import Status
 
 
-def explained(row: Row, pair: Pair) -> Row:
+def explain_row(row: Row, pair: Pair) -> Row:
     """Return a row that changed with what else differs; a test that is expected to fail fails no comparison."""
     if row.outcome is Outcome.REGRESSION and pair.head[-1].record.expected:
         row = replace(row, outcome=Outcome.WORSE, notes=(*row.notes, "the test is expected to fail (xfail)"))
-    return replace(row, differs=what_differs(pair)) if row.changed else row
+    return replace(row, differs=find_differences(pair)) if row.changed else row
 
 
-def what_differs(pair: Pair) -> tuple[Difference, ...]:
+def find_differences(pair: Pair) -> tuple[Difference, ...]:
     """Return the properties that differ between the last launches of base and head.
 
     Calibration, reference and provider come first, then digests, the machine, and the versions of libraries. Of a check
     that was not measured, only what is known of it counts.
     """
     base, head = pair.base[-1], pair.head[-1]
-    both = measured(base.record) and measured(head.record)
+    both = is_measured(base.record) and is_measured(head.record)
     facts, digests, *surroundings = zip(_facts(base), _facts(head), strict=True)
     differing = [
-        *_between(*facts),
-        *(replace(each, name=f"{each.name} digest", digest_of=each.name) for each in _between(*digests)),
-        *(each for kind in surroundings for each in _between(*kind)),
+        *_list_differences(*facts),
+        *(replace(each, name=f"{each.name} digest", digest_of=each.name) for each in _list_differences(*digests)),
+        *(each for kind in surroundings for each in _list_differences(*kind)),
     ]
     return tuple(each for each in differing if both or None not in (each.base, each.head))
 
@@ -56,7 +56,7 @@ def _facts(check: StoredCheck) -> Iterator[Mapping[str, str]]:
     yield environment.context
 
 
-def _between(base: Mapping[str, str], head: Mapping[str, str]) -> Iterator[Difference]:
+def _list_differences(base: Mapping[str, str], head: Mapping[str, str]) -> Iterator[Difference]:
     for name in dict.fromkeys([*base, *head]):
         if base.get(name) != head.get(name):
             yield Difference(name, base.get(name), head.get(name))
@@ -71,8 +71,8 @@ def compare_statuses(pair: Pair) -> Row:
     The same status at both is INCONCLUSIVE where some launches of the head fail and none of the base.
     """
     base, head = _usual(pair.base), _usual(pair.head)
-    notes = (*_others("base", pair.base, base), *_others("head", pair.head, head))
-    notes += () if measured(pair.head[-1].record) else (reason(pair.head[-1].record),)
+    notes = (*_note_others("base", pair.base, base), *_note_others("head", pair.head, head))
+    notes += () if is_measured(pair.head[-1].record) else (reason(pair.head[-1].record),)
     row = replace(row_of(pair, "status", base.value, head.value), notes=notes)
     outcome = _outcome(base, head)
     if outcome is Outcome.UNCHANGED and _fails(pair.head) and not _fails(pair.base):
@@ -98,7 +98,7 @@ def _outcome(base: Status, head: Status) -> Outcome:
 
 def _usual(launches: tuple[StoredCheck, ...]) -> Status:
     """Return the commonest status; of two passes that are not joined each has one, and the worse counts."""
-    of_passes = grouped(launches, lambda launch: is_second_pass(launch.record)).values()
+    of_passes = group_items(launches, lambda launch: is_second_pass(launch.record)).values()
     return min(map(_commonest, of_passes), key=list(Status).index)
 
 
@@ -108,7 +108,7 @@ def _commonest(launches: Sequence[StoredCheck]) -> Status:
     return max(Status, key=lambda status: counts[status])
 
 
-def _others(name: str, launches: tuple[StoredCheck, ...], usual: Status) -> tuple[str, ...]:
+def _note_others(name: str, launches: tuple[StoredCheck, ...], usual: Status) -> tuple[str, ...]:
     """Return a note that counts the launches with another status, if there are any."""
     others = Counter(launch.record.status.value for launch in launches if launch.record.status is not usual)
     if not others:
@@ -124,15 +124,15 @@ T = TypeVar("T", bound=Hashable)
 
 
 def compare_exact(pair: Pair) -> Iterator[Row]:
-    """Yield the rows of size and coverage, where base and head both have them.
+    """Yield the rows of size and coverage, if both base and head have them.
 
     Where launches of one commit differ their values form a range, and base and head differ when their ranges do not
     overlap. Nothing is a regression on another machine, where a runtime may build another engine.
     """
-    common, same_machine = on_common_machines(pair)
+    common, same_machine = select_common_machines(pair)
     for row in (_size(common), _coverage(common)):
         if row is not None and row.outcome in (Outcome.REGRESSION, Outcome.IMPROVEMENT) and not same_machine:
-            outcome = worse_or_better(row.outcome is Outcome.REGRESSION, proven=False)
+            outcome = choose_outcome(row.outcome is Outcome.REGRESSION, proven=False)
             yield replace(row, outcome=outcome, notes=(*row.notes, "other machine, so it does not gate"))
         elif row is not None:
             yield row
@@ -144,12 +144,12 @@ def _size(pair: Pair) -> Row | None:
         return None
     was, now = base[-1], head[-1]
     change = 100.0 * (now / was - 1.0) if was > 0.0 else None
-    row = replace(row_of(pair, "size", was, now, "MB", "lower"), change=change, notes=_varying(base, head))
+    row = replace(row_of(pair, "size", was, now, "MB", "lower"), change=change, notes=_find_varying(base, head))
     # A few bytes more are no change that its figures could show.
-    if not _apart(base, head) or f"{was:.4g}" == f"{now:.4g}":
+    if not _are_apart(base, head) or f"{was:.4g}" == f"{now:.4g}":
         return row
     is_material = min(was, now) <= 0.0 or abs(math.log(now / was)) >= math.log1p(MIN_SIZE_CHANGE_PCT / 100.0)
-    return replace(row, outcome=worse_or_better(min(head) > max(base), proven=is_material))
+    return replace(row, outcome=choose_outcome(min(head) > max(base), proven=is_material))
 
 
 def _coverage(pair: Pair) -> Row | None:
@@ -158,22 +158,22 @@ def _coverage(pair: Pair) -> Row | None:
     if not base or not head:
         return None
     row = row_of(pair, "coverage", base[-1], head[-1], "%", "higher")
-    row = replace(row, change=head[-1] - base[-1], notes=_varying(base, head))
+    row = replace(row, change=head[-1] - base[-1], notes=_find_varying(base, head))
     units = _both(pair, lambda record: record.coverage.unit if record.coverage else None)
-    nodes = _both(pair, _by_op)
+    nodes = _both(pair, _count_by_op)
     if not set(nodes[0]) & set(nodes[1]):
         row = replace(row, outcome=Outcome.CHANGED, notes=(*row.notes, _nodes(nodes[0][-1], nodes[1][-1])))
     if set(units[0]) != set(units[1]):
         return replace(row, outcome=Outcome.CHANGED, notes=(*row.notes, "counted in other units: MACs against nodes"))
-    if not _apart(base, head):
+    if not _are_apart(base, head):
         return row
-    return replace(row, outcome=worse_or_better(max(head) < min(base), proven=True))
+    return replace(row, outcome=choose_outcome(max(head) < min(base), proven=True))
 
 
 _Ops = tuple[tuple[str, str], ...]
 
 
-def _by_op(record: Record) -> _Ops | None:
+def _count_by_op(record: Record) -> _Ops | None:
     if record.coverage is None:
         return None
     return tuple(sorted((op.op_type, f"{op.quantized_nodes}/{op.nodes}") for op in record.coverage.by_op))
@@ -194,10 +194,10 @@ def _both(pair: Pair, read: Callable[[Record], T | None]) -> tuple[list[T], list
     return base, head
 
 
-def _apart(base: list[float], head: list[float]) -> bool:
+def _are_apart(base: list[float], head: list[float]) -> bool:
     return max(base) < min(head) or max(head) < min(base)
 
 
-def _varying(base: list[T], head: list[T]) -> tuple[str, ...]:
+def _find_varying(base: list[T], head: list[T]) -> tuple[str, ...]:
     sides = (("base", base), ("head", head))
     return tuple(f"it varies between launches of the {name}" for name, values in sides if len(set(values)) > 1)

@@ -12,7 +12,7 @@ from pytest_quant.history.rows import (
     StoredCheck,
     commit_of,
     describe_identity,
-    grouped,
+    group_items,
     identity_of,
     is_second_pass,
     version_of,
@@ -31,14 +31,14 @@ class Draft:
     row: Row
     if_rejected: Row | None = None
 
-    def having(self, **values: Any) -> Draft:
+    def replace_values(self, **values: Any) -> Draft:
         """Return the draft with these values in both rows."""
         rejected = None if self.if_rejected is None else replace(self.if_rejected, **values)
         return Draft(replace(self.row, **values), rejected)
 
 
 def judge(drafts: Sequence[Draft]) -> list[Row]:
-    """Return the row of each draft, the replacement where its adjusted p is at most `ALPHA`."""
+    """Return the row of each draft, its replacement if the adjusted p is at most `ALPHA`."""
     adjusted = iter(holm([draft.row.p for draft in drafts if draft.row.p is not None]))
     rows = []
     for draft in drafts:
@@ -110,11 +110,11 @@ def pair(
     """
     runs = runs or {check.run.id: check.run for check in head}.values()
     complete = _complete_keys([*base, *head])
-    bases, heads = _by_series(base, complete), _by_series(head, complete)
+    bases, heads = _group_by_series(base, complete), _group_by_series(head, complete)
     removed = {key: launches for key, launches in bases.items() if key not in heads}
     added = {key: launches for key, launches in heads.items() if key not in bases}
-    lost = {key: why_lost(key, runs) for key in removed}
-    names = _renamed({key: launches for key, launches in removed.items() if not lost[key]}, added)
+    lost = {key: explain_loss(key, runs) for key in removed}
+    names = _find_renamed({key: launches for key, launches in removed.items() if not lost[key]}, added)
     pairs = [
         _same_version(Pair(key, bases[names.get(key, key)], launches))
         for key, launches in heads.items()
@@ -123,10 +123,12 @@ def pair(
     comparison = Comparison(
         base=_side(base),
         head=_side(head),
-        added=tuple(_listed(key, launches) for key, launches in added.items() if key not in names),
-        removed=tuple(replace(_listed(key, removed[key]), **lost[key]) for key in removed if key not in names.values()),
+        added=tuple(_list_test(key, launches) for key, launches in added.items() if key not in names),
+        removed=tuple(
+            replace(_list_test(key, removed[key]), **lost[key]) for key in removed if key not in names.values()
+        ),
         renamed=tuple(
-            replace(_listed(new, heads[new]), base_nodeid=bases[old][-1].record.nodeid) for new, old in names.items()
+            replace(_list_test(new, heads[new]), base_nodeid=bases[old][-1].record.nodeid) for new, old in names.items()
         ),
     )
     return pairs, comparison
@@ -144,7 +146,7 @@ def _side(checks: Sequence[StoredCheck]) -> Side:
     )
 
 
-def on_common_machines(pair: Pair) -> tuple[Pair, bool]:
+def select_common_machines(pair: Pair) -> tuple[Pair, bool]:
     """Return the launches on machines that base and head share, and true; all launches, and false, without any.
 
     One of two passes was on both machines, with one engine.
@@ -168,7 +170,7 @@ def describe_machine(launch: StoredCheck) -> str:
     return ", ".join([*described, *([provider] if provider else []), *way_of_timing(launch.record.latency)])
 
 
-def measured(record: Record) -> bool:
+def is_measured(record: Record) -> bool:
     """Whether the check was measured, so that the record has figures."""
     return record.accuracy is not None or is_second_pass(record)
 
@@ -179,7 +181,7 @@ def reason(record: Record) -> str:
     return " / ".join(lines[:2]) or "it was not measured"
 
 
-def _by_series(checks: Iterable[StoredCheck], complete: Mapping[object, set[str]]) -> dict[str, _Launches]:
+def _group_by_series(checks: Iterable[StoredCheck], complete: Mapping[object, set[str]]) -> dict[str, _Launches]:
     launches_of: dict[str, dict[str, StoredCheck]] = {}
     for check in checks:
         # Of several reports of one run the last counts.
@@ -195,18 +197,18 @@ def _shorter_keys(record: Record) -> tuple[object, ...]:
 
 def _complete_keys(checks: Iterable[StoredCheck]) -> dict[object, set[str]]:
     keys: dict[object, set[str]] = {}
-    for record in (check.record for check in checks if measured(check.record)):
+    for record in (check.record for check in checks if is_measured(check.record)):
         for shorter in _shorter_keys(record):
             keys.setdefault(shorter, set()).add(record.series)
     return keys
 
 
 def _key(record: Record, complete: Mapping[object, set[str]]) -> str:
-    """Return the key of a record; that of a check that was not measured is the one that it would have had.
+    """Return the key of a record; a check that was not measured has the key that it would have had.
 
     It may lack the default metric, and the name of a model whose fixture raised.
     """
-    if measured(record):
+    if is_measured(record):
         return record.series
     likely = next((complete[shorter] for shorter in _shorter_keys(record) if shorter in complete), set())
     return next(iter(likely)) if len(likely) == 1 else record.series
@@ -238,15 +240,15 @@ def _engine(series: Mapping[str, _Launches], key: str) -> tuple[object, ...]:
     return (record.model, record.backend, record.precision, record.scheme, record.batch_size, record.metric)
 
 
-def _renamed(removed: Mapping[str, _Launches], added: Mapping[str, _Launches]) -> dict[str, str]:
-    """Return the old key by the new one where both have the same engine, metric and batch size, and no other has."""
-    old, new = (grouped(series, partial(_engine, series)) for series in (removed, added))
+def _find_renamed(removed: Mapping[str, _Launches], added: Mapping[str, _Launches]) -> dict[str, str]:
+    """Return the old key by the new key of pairs that alone have the same engine, metric and batch size."""
+    old, new = (group_items(series, partial(_engine, series)) for series in (removed, added))
     both = (engine for engine in old if engine in new)
     return {new[engine][0]: old[engine][0] for engine in both if len(old[engine]) == len(new[engine]) == 1}
 
 
-def why_lost(series: str, runs: Iterable[Run]) -> dict[str, str]:
-    """Return why `runs` have no record of a series, as the field of `Listed` that says it; empty where none does."""
+def explain_loss(series: str, runs: Iterable[Run]) -> dict[str, str]:
+    """Return why `runs` have no record of a series, as the field of `Listed` that says it; empty if no run says why."""
     key = SeriesKey.parse(series)
     for run in runs:
         for name, found in (("skipped", run.skipped), ("uncollected", run.uncollected)):
@@ -256,6 +258,6 @@ def why_lost(series: str, runs: Iterable[Run]) -> dict[str, str]:
     return {}
 
 
-def _listed(series: str, launches: _Launches) -> Listed:
+def _list_test(series: str, launches: _Launches) -> Listed:
     record = launches[-1].record
     return Listed(series, record.nodeid, record.model, record.engine_id, record.status.value)

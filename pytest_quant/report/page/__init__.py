@@ -28,17 +28,17 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from pytest_quant.history.compare.comparison import Comparison, Outcome
-from pytest_quant.history.rows import StoredCheck, in_utc
+from pytest_quant.history.rows import StoredCheck, to_utc
 from pytest_quant.history.trends import SeriesHistory
 from pytest_quant.metrics.drop import answers_of
 from pytest_quant.printable import clean
 from pytest_quant.record import Record, Run
-from pytest_quant.report import comparison
+from pytest_quant.report import comparison_text
 from pytest_quant.report.columns import EXPECTED, TEST_FAILED, CheckRow, default_columns, pick_columns, rows_of
-from pytest_quant.report.details import DetailSection, Pairs, details, said, whole
+from pytest_quant.report.details import DetailSection, Pairs, details, drop_empty, format_whole
 from pytest_quant.report.failure import both_figures, broken_first, headline, meanings
 from pytest_quant.report.page import charts
-from pytest_quant.report.series import series_name
+from pytest_quant.report.series_text import series_name
 from pytest_quant.report.summary import summary
 from pytest_quant.report.text import count, figure, first_of, letter
 from pytest_quant.result import Status
@@ -89,7 +89,7 @@ def page_html(
     """
     records = [check.record for check in checks]
     all_runs = tuple({run.id: run for run in (*(check.run for check in checks), *runs)}.values())
-    starts = {(in_utc(check.run.started_at), check.run.commit) for check in checks}
+    starts = {(to_utc(check.run.started_at), check.run.commit) for check in checks}
     table = run_table(checks, broken)
     styles = "\n".join(map(_asset, _STYLES))
     # The first of them to run shows the chosen theme before anything else is shown.
@@ -116,10 +116,10 @@ def page_html(
         pareto_charts=charts.pareto_charts(records, [check["row"].test for check in table["checks"]]),
         version=version("pytest-quant"),
         policy=_policy(styles, scripts),
-        styles=_trusted(styles),
-        script=_trusted(scripts[0]),
-        first=_trusted(scripts[1]),
-        data=_trusted(packed({**data, "details": opened, "subjects": subjects})),
+        styles=_mark_trusted(styles),
+        script=_mark_trusted(scripts[0]),
+        first=_mark_trusted(scripts[1]),
+        data=_mark_trusted(pack({**data, "details": opened, "subjects": subjects})),
     )
     return html.encode()
 
@@ -164,8 +164,8 @@ def _series(history: SeriesHistory, number: int, records: Sequence[Record]) -> d
         "anchor": f"series-{number}",
         "name": name,
         "about": f"{points}; {count(len(history.changes), 'change')} on {branch}",
-        "changes": list(charts.changes_in_words(history)),
-        "accepted": charts.accepted_in_words(history),
+        "changes": list(charts.describe_changes(history)),
+        "accepted": charts.describe_accepted(history),
         "check": f"check-{keys.index(history.summary.key)}" if history.summary.key in keys else "",
         "words": name.lower(),
     }
@@ -191,7 +191,7 @@ def run_table(checks: Sequence[StoredCheck], broken: Collection[str] = ()) -> di
             (texts[number].rstrip(), column.sort_value(row), column.name in broken_columns)
             for (_, texts, _), column in zip(printed, columns, strict=True)
         ]
-        shown.append({"number": number, "row": row, "cells": cells, **_opened(row, checks[number].run)})
+        shown.append({"number": number, "row": row, "cells": cells, **_check_details(row, checks[number].run)})
     words = (*(status.value for status in Status), TEST_FAILED, EXPECTED)
     counts = Counter(row.status for row in rows)
     named = sorted(
@@ -217,7 +217,7 @@ def _broken_columns(record: Record) -> set[str]:
     return names | {"metric"} if without_metric and "sqnr" in names else names
 
 
-def _opened(row: CheckRow, run: Run) -> dict[str, Any]:
+def _check_details(row: CheckRow, run: Run) -> dict[str, Any]:
     """Return what a check opens to; `words` are what a search for text looks through, in lower case."""
     record = row.record
     words = " ".join((record.nodeid, record.model, record.engine_id, record.metric or "", row.status))
@@ -226,7 +226,7 @@ def _opened(row: CheckRow, run: Run) -> dict[str, Any]:
     return {
         "headline": _headline(row),
         "words": clean(words).lower(),
-        "sections": [_with_samples(section, record) for section in details(record)],
+        "sections": [_add_samples(section, record) for section in details(record)],
         "rounds": charts.rounds_chart(record),
         "origin": _origin(record, run),
         "machine": list({**dict(sorted(identity.items())), **dict(sorted(context.items())), **digests}.items()),
@@ -245,7 +245,7 @@ def _headline(row: CheckRow) -> str:
     return next((f"{verdict.limit}: {verdict.reason}" for verdict in broken_first(record)), "")
 
 
-def _with_samples(section: DetailSection, record: Record) -> DetailSection:
+def _add_samples(section: DetailSection, record: Record) -> DetailSection:
     """Return the section about accuracy with the samples that were lost and won, by their index; others as they are."""
     # Samples of scores that were given have ids, and their places in the order of these say nothing.
     if section.title != "Accuracy" or record.accuracy is None or record.accuracy.candidate_runs is not None:
@@ -269,12 +269,12 @@ def _indices(samples: NDArray[Any]) -> str:
 
 def _origin(record: Record, run: Run) -> Pairs:
     scheme = f", {record.calibration} calibration" if record.calibration else ""
-    return said(
+    return drop_empty(
         ("model", record.model),
         ("candidate", f"{record.engine_id}{scheme}"),
         ("reference", record.reference),
-        ("calibration samples", whole(record.calibration_samples)),
-        ("threads", whole(record.threads)),
+        ("calibration samples", format_whole(record.calibration_samples)),
+        ("threads", format_whole(record.threads)),
         ("instruction set", record.isa),
         ("cache", ", ".join(f"{what} {word}" for what, word in (record.cache or {}).items())),
         ("run", run.id),
@@ -285,7 +285,7 @@ def _commands(record: Record, run: Run) -> Pairs:
     nodeid, test = shlex.quote(record.nodeid), shlex.quote(record.nodeid.partition("[")[0])
     code = "the code, without the changes that were not committed" if run.dirty else "the code"
     checkout = f"git checkout {shlex.quote(clean(run.commit)[:12])}" if run.commit is not None else ""
-    return said(
+    return drop_empty(
         (code, checkout),
         ("the check", f"python -m pytest {nodeid}"),
         ("its history", f"pytest-quant history {test} {shlex.quote(record.engine_id)}"),
@@ -293,7 +293,7 @@ def _commands(record: Record, run: Run) -> Pairs:
     )
 
 
-def packed(data: Mapping[str, Any]) -> str:
+def pack(data: Mapping[str, Any]) -> str:
     """Return data as deflated JSON in base64, which no text can end, or begin markup in."""
     content = json.dumps(data, allow_nan=False, separators=(",", ":")).encode()
     return base64.b64encode(zlib.compress(content)).decode("ascii")
@@ -308,7 +308,7 @@ def _digest(content: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
 
 
-def _trusted(content: str) -> Markup:
+def _mark_trusted(content: str) -> Markup:
     """Return content that is ours, or packed above, as it is."""
     return Markup(content)  # nosec B704 # noqa: S704 - our own assets, and base64
 
@@ -324,7 +324,7 @@ def _templates() -> Environment:
         loader=PackageLoader("pytest_quant.report.page"),
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=_shown,
+        finalize=_show,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -335,13 +335,13 @@ def _templates() -> Environment:
         letter=letter,
         meanings=meanings,
         uplot=UPLOT,
-        words=comparison,
+        words=comparison_text,
         unchanged=Outcome.UNCHANGED,
         regression=Outcome.REGRESSION,
     )
     return environment
 
 
-def _shown(value: object) -> object:
+def _show(value: object) -> object:
     """Return a text as every other report shows it; markup and numbers as they are."""
     return clean(value) if type(value) is str else value

@@ -11,11 +11,11 @@ from pytest_quant.history.summaries import CheckSummary
 from pytest_quant.history.trends import SeriesHistory
 from pytest_quant.printable import clean
 from pytest_quant.record import Json, Record
-from pytest_quant.report.series import change_words
-from pytest_quant.report.text import drop_unit, figure, in_unit, letter
+from pytest_quant.report.series_text import change_words
+from pytest_quant.report.text import drop_unit, figure, format_in_unit, letter
 from pytest_quant.result import AccuracyResult, Interval, Resources, Status, Verdict
 from pytest_quant.spec import LIMITS
-from pytest_quant.verdict.rules import written
+from pytest_quant.verdict.rules import format_limit
 
 _COMMIT = 12
 _DAY, _MINUTE = 10, 16
@@ -53,12 +53,12 @@ def interval_bar(record: Record, verdict: Verdict) -> dict[str, Any] | None:
         "span": ends,
         "allowed": (0.0, limit) if below else (limit, 300.0),
         "about": f"{verdict.limit}: {figure(observed)}{around}; {'at most' if below else 'at least'} "
-        f"{written(allowed)} is allowed: {verdict.status.value}",
+        f"{format_limit(allowed)} is allowed: {verdict.status.value}",
     }
 
 
 def interval_of(record: Record, limit: str) -> Interval | None:
-    """Return the interval that the figure of a limit was judged on; ``None`` where the record has none.
+    """Return the interval on which the figure of a limit was judged; ``None`` if the record has no interval.
 
     Of several launches the verdict has an interval of its own, which is not that of the launch in the record.
     """
@@ -117,9 +117,9 @@ def pareto_charts(records: Sequence[Record], names: Sequence[str]) -> list[dict[
                 about = {"engine": engine, "reference": reference, "number": number, "test": test, "size_mb": size}
                 # A reference that another check has timed already is there.
                 key = engine if reference else f"{engine} {number}"
-                engines.setdefault(key, {**about, "score": scored, "shown": in_unit(scored, unit), "ms": ms})
+                engines.setdefault(key, {**about, "score": scored, "shown": format_in_unit(scored, unit), "ms": ms})
     return [
-        {"model": model, "batch_size": batch, "score": score, "higher": higher, "engines": _ranked(shown, higher)}
+        {"model": model, "batch_size": batch, "score": score, "higher": higher, "engines": _rank(shown, higher)}
         for (model, batch, score, higher), of_model in groups.items()
         if len(shown := list(of_model.values())) > 1
     ]
@@ -134,7 +134,7 @@ def _score(accuracy: AccuracyResult) -> tuple[str, str, float | None]:
     return "SQNR", "dB", accuracy.sqnr_db
 
 
-def _ranked(engines: Sequence[dict[str, Any]], higher: bool) -> list[dict[str, Any]]:
+def _rank(engines: Sequence[dict[str, Any]], higher: bool) -> list[dict[str, Any]]:
     by_time = sorted(engines, key=lambda engine: float(engine["ms"]))
     figures = [(engine["ms"], -engine["score"] if higher else engine["score"]) for engine in by_time]
     across = _places([math.log(max(ms, 1e-9)) for ms, _ in figures], 84.0, 520.0)
@@ -236,20 +236,20 @@ def _marks(history: SeriesHistory) -> Iterator[Json]:
             yield {"at": commits.index(first), "quantity": change.quantity, "text": text}
 
 
-def changes_in_words(history: SeriesHistory) -> Iterator[tuple[str, str, str]]:
+def describe_changes(history: SeriesHistory) -> Iterator[tuple[str, str, str]]:
     """Yield when each change of level came, its commit, and a line about it, the latest first."""
     for change in history.changes:
         words = re.sub(r"  +", ", ", change_words(change))
         yield change.first_bad_at, clean(change.first_bad)[:_COMMIT], words
 
 
-def accepted_in_words(history: SeriesHistory) -> str:
-    """Return what was accepted, when and why; empty where nothing was."""
+def describe_accepted(history: SeriesHistory) -> str:
+    """Return what was accepted, when and why; empty if nothing was."""
     entry = history.accepted
     if entry is None:
         return ""
     score = entry.candidate_score
-    texts = [] if score is None else [f"score {in_unit(score, entry.unit)} {clean(entry.unit or '')}".rstrip()]
+    texts = [] if score is None else [f"score {format_in_unit(score, entry.unit)} {clean(entry.unit or '')}".rstrip()]
     texts += [f"x{figure(latency.speedup)}" for latency in entry.latency if latency.speedup is not None]
     figures = ", ".join(texts) or "its figures"
     commit = clean(entry.commit)[:_COMMIT]

@@ -29,7 +29,7 @@ from pytest_quant.testing.conformance.examples import (
     conv,
     dense,
     float_spec,
-    opened,
+    open_example,
     passthrough,
     sqnr_db,
     tokens,
@@ -83,7 +83,7 @@ class _EngineTests:
         assert availability.version
 
     def test_signature(self, bench: Workbench) -> None:
-        """Names, dtypes and sizes are those of the graph; a free axis is ``None``."""
+        """Names, dtypes and sizes agree with the graph; a free axis is ``None``."""
         signature = bench.backend.signature(bench.model(tokens()))
         (ids,), (y,) = signature.inputs, signature.outputs
         assert (ids.name, ids.dtype, ids.shape) == ("ids", "int64", (None, None))
@@ -92,7 +92,7 @@ class _EngineTests:
     def test_engine_tells_what_it_is(self, backend: Backend, bench: Workbench) -> None:
         """An engine knows its spec, its inputs and outputs, its provider and its size."""
         spec = bench.float_spec(two_by_two())
-        with opened(backend, spec, two_by_two()) as engine:
+        with open_example(backend, spec, two_by_two()) as engine:
             assert engine.spec == spec
             assert {tensor.name for tensor in engine.signature.inputs} == {"a", "b"}
             assert {output.name for output in engine.signature.outputs} == {"wide", "narrow"}
@@ -157,7 +157,7 @@ class _EngineTests:
 
     def test_close(self, backend: Backend, bench: Workbench) -> None:
         """Closing twice is harmless, and a closed engine says that it is closed."""
-        with opened(backend, bench.float_spec(dense()), dense()) as engine:
+        with open_example(backend, bench.float_spec(dense()), dense()) as engine:
             engine.close()
             engine.close()
             for call in (engine.run, engine.prepare):
@@ -179,25 +179,25 @@ class _EngineTests:
         assert len({tuple(sorted(ingredients.items())) for ingredients in before_all}) == len(quantized)
         for spec, before in zip(quantized, before_all, strict=True):
             excluded = backend.ingredients(replace(spec, exclude=("first",)))
-            assert _changed(before, excluded) == {"exclude"}, spec.id
+            assert _list_changed(before, excluded) == {"exclude"}, spec.id
         heavier = bench.model(dense(scale=20.0))
         for spec, before in zip(quantized, before_all, strict=True):
-            changed = _changed(before, backend.ingredients(replace(spec, model=heavier)))
+            changed = _list_changed(before, backend.ingredients(replace(spec, model=heavier)))
             assert changed, spec.id
             assert all("model" in name for name in changed), spec.id
 
     def test_each_calibration_ingredient(self, backend: Backend, bench: Workbench) -> None:
-        """Ranges depend on the weights and the number of samples; on excluded nodes where rounding is the same step."""
+        """Ranges depend on the weights and the number of samples; on excluded nodes if rounding is the same step."""
         for spec in bench.specs(dense()):
             before = backend.calibration_ingredients(spec)
             if before is None:
                 continue
             excluded = backend.calibration_ingredients(replace(spec, exclude=("first",)))
             assert excluded is not None
-            assert _changed(before, excluded) <= {"exclude"}
+            assert _list_changed(before, excluded) <= {"exclude"}
             fewer = backend.calibration_ingredients(replace(spec, calibration=Calibration(samples=3)))
             assert fewer is not None
-            assert _changed(before, fewer) == {"samples"}
+            assert _list_changed(before, fewer) == {"samples"}
             heavier = replace(spec, model=bench.model(dense(scale=20.0)))
             assert backend.calibration_ingredients(heavier) != before
             bench.model(dense())
@@ -227,7 +227,7 @@ class _EngineTests:
         np.testing.assert_allclose(engine.run(feeds)["y"], dense().compute(feeds)["y"], rtol=1e-4, atol=1e-5)
 
     def test_unknown_option_and_scheme(self, backend: Backend, bench: Workbench) -> None:
-        """An unknown option is a UsageError that names it, and a scheme that is not offered is one too."""
+        """An unknown option is a UsageError that names it, and so is a scheme that is not offered."""
         spec = bench.float_spec(dense())
         with pytest.raises(UsageError, match="no_such_option"):
             backend.check(replace(spec, options=(("no_such_option", 1),)))
@@ -294,7 +294,10 @@ class _EngineTests:
         example = dense()
         feeds = example.feeds(SEVERAL, 54)
         for spec in [bench.float_spec(example), *bench.specs(example)]:
-            with opened(bench.backend, spec, example) as engine, opened(bench.backend, spec, example) as other:
+            with (
+                open_example(bench.backend, spec, example) as engine,
+                open_example(bench.backend, spec, example) as other,
+            ):
                 first, second, third = engine.run(feeds)["y"], engine.run(feeds)["y"], other.run(feeds)["y"]
             assert np.array_equal(first, second), spec.id
             assert np.array_equal(first, third), spec.id
@@ -309,7 +312,7 @@ class _EngineTests:
         assert coverage.float_nodes == ()
 
     def test_quantized_nodes_are_counted(self, bench: Workbench) -> None:
-        """Two dense layers that are quantized count whole, and their outputs are not those of float."""
+        """Two dense layers that are quantized count whole, and their outputs differ from float."""
         feeds = dense().feeds(SEVERAL, 71)
         for engine in bench.engines(dense()):
             coverage = engine.coverage(feeds)
@@ -338,7 +341,7 @@ class _EngineTests:
             assert coverage.pct == pytest.approx(expected), engine.spec.id
 
 
-def _changed(before: dict[str, str], after: dict[str, str]) -> set[str]:
+def _list_changed(before: dict[str, str], after: dict[str, str]) -> set[str]:
     return {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
 
 
@@ -372,7 +375,7 @@ class BackendConformance(_EngineTests):
         path = tmp_path / "strange.onnx"
         onnx.save_model(unknown_operator(), path)
         spec = float_spec(backend, Model.from_onnx(path))
-        with pytest.raises((BuildError, ModelError), match="NoSuchOperator"), opened(backend, spec, dense()):
+        with pytest.raises((BuildError, ModelError), match="NoSuchOperator"), open_example(backend, spec, dense()):
             pass
 
     def test_torch_module(self, backend: Backend) -> None:

@@ -110,7 +110,7 @@ def two_by_two() -> Example:
 
 
 def tokens(length: int = 6) -> Example:
-    """Token numbers (int64) of any length, embedded and projected; `length` is that of the feeds."""
+    """Token numbers (int64) of any length, embedded and projected; the feeds set `length`."""
     table, weights = _normal((20, 16), 9), _normal((16, 4), 10, 0.25)
     proto = _model(
         "(int64[n, length] ids) => (float[n, length, 4] y) { e = Gather(table, ids)  y = MatMul(e, w) }",
@@ -257,10 +257,10 @@ class Workbench:
         return [self._engine(spec, example) for spec in self.specs(example, exclude=exclude)]
 
     def _engine(self, spec: EngineSpec, example: Example) -> Engine:
-        ingredients = self.backend.ingredients(_shaped(self.backend, spec, example))
+        ingredients = self.backend.ingredients(_add_shapes(self.backend, spec, example))
         key = (spec.id, spec.exclude, example.name, *sorted(ingredients.items()))
         if key not in self.built:
-            self.built[key] = self.at_the_end.enter_context(opened(self.backend, spec, example))
+            self.built[key] = self.at_the_end.enter_context(open_example(self.backend, spec, example))
         return self.built[key]
 
 
@@ -270,7 +270,7 @@ def model_for(backend: Backend, example: Example, folder: Path) -> Model:
 
 
 def _options(backend: Backend) -> tuple[tuple[str, object], ...]:
-    """Return the name of a GPU to build for, where `backend` takes one and there is none here."""
+    """Return the name of a GPU to build for, if `backend` takes a name and no GPU is here."""
     spec = EngineSpec(backend.name, "fp32", None, Model("any"))
     needed = TARGET in backend.offer.options and not backend.availability(spec).available
     return ((TARGET, "SM89"),) if needed else ()
@@ -292,15 +292,15 @@ def float_spec(backend: Backend, model: Model) -> EngineSpec:
 
 
 @contextmanager
-def opened(backend: Backend, spec: EngineSpec, example: Example) -> Iterator[Engine]:
+def open_example(backend: Backend, spec: EngineSpec, example: Example) -> Iterator[Engine]:
     """Build an engine and open it; it is closed at the end of the block. Parameters as in `build`."""
-    spec = _shaped(backend, spec, example)
+    spec = _add_shapes(backend, spec, example)
     with TemporaryDirectory() as folder, backend.open(spec, build(backend, spec, example, Path(folder))) as engine:
         yield engine
 
 
-def _shaped(backend: Backend, spec: EngineSpec, example: Example) -> EngineSpec:
-    """Return `spec` with the shapes of an example, which stand for those of data, if the backend builds for shapes."""
+def _add_shapes(backend: Backend, spec: EngineSpec, example: Example) -> EngineSpec:
+    """Return `spec` with the shapes of an example in place of data, if the backend builds for shapes."""
     return replace(spec, shapes=example.shapes) if backend.offer.fixed_shapes else spec
 
 
@@ -313,7 +313,7 @@ def build(backend: Backend, spec: EngineSpec, example: Example, folder: Path) ->
     example : gives the calibration samples and the shapes.
     folder : an empty folder, or a new one; ranges and engine each get a folder in it.
     """
-    spec = _shaped(backend, spec, example)
+    spec = _add_shapes(backend, spec, example)
     backend.check(spec)
     ranges, engine = folder / "ranges", folder / "engine"
     for each in (ranges, engine):

@@ -72,7 +72,7 @@ def drop_of(drawn: Drawn) -> AccuracyResult:
     assert metric is not None
     scores = PairedStatistics(metric)
     scores.add(reference, candidate, labels, np.ones(len(labels), dtype=bool), 0)
-    return scores.added_to(AccuracyResult(n=len(labels)), None, CONFIDENCE)
+    return scores.add_to(AccuracyResult(n=len(labels)), None, CONFIDENCE)
 
 
 def true_drop(world: str) -> float:

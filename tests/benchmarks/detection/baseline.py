@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from pytest_quant.history.baselines.launches import NO_NOISE_KNOWN, with_launches
+from pytest_quant.history.baselines.launch_history import NO_NOISE_KNOWN, include_launches
 from pytest_quant.result import AccuracyResult, Baseline, LaunchFigures, Status
 from pytest_quant.spec import Limits
 from pytest_quant.verdict.baseline import baseline_verdicts
@@ -17,8 +17,8 @@ from tests.benchmarks.detection.arms import Arm
 from tests.benchmarks.detection.ledger import Found, Ledger
 from tests.benchmarks.detection.rates import Rate, counted
 from tests.benchmarks.detection.table import Row
-from tests.unit.history.baselines.test_launches import check
-from tests.unit.verdict.test_latency import timed
+from tests.unit.history.baselines.test_launch_history import check
+from tests.unit.verdict.test_latency_limits import timed
 
 LIMIT_PCT = 3.0
 WITHIN_SD = 0.0075
@@ -45,7 +45,7 @@ def judged(sd: float, head_launches: int, slower_pct: float, random: np.random.G
     more = (LaunchFigures(at, float(each), 1.0 / float(each)) for at, each in zip(today[1:], head[1:], strict=True))
     latency = replace(timed(1.0, 1.0), speedup=float(head[0]), launches=tuple(more))
     nothing = Baseline("c" * 40, drop=None, now=today[0])
-    accepted = with_launches(nothing, checks, NO_NOISE_KNOWN)
+    accepted = include_launches(nothing, checks, NO_NOISE_KNOWN)
     (verdict,) = baseline_verdicts(Limits(max_slowdown=LIMIT_PCT), AccuracyResult(n=1), latency, accepted)
     return verdict.status
 

@@ -18,7 +18,7 @@ from pytest_quant.measure.timing import time_check
 from pytest_quant.measure.timing_process import TimingJob
 from pytest_quant.spec import Check, Dataset, LatencyPlan, Limits
 from pytest_quant.verdict import Judge
-from pytest_quant.verdict.latency import latency_verdicts
+from pytest_quant.verdict.latency_limits import latency_verdicts
 
 
 def launch(file: Path, min_speedup: float, seed: int, max_s: float) -> dict[str, object]:

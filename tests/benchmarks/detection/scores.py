@@ -16,12 +16,12 @@ from scipy.optimize import brentq
 from scipy.stats import beta
 
 from pytest_quant.data.score_pairs import PairedScores
-from pytest_quant.measure.scored import ASSUMED_RUN_SD_PCT, compared, joined, metric_of, task_score
+from pytest_quant.measure.scored import ASSUMED_RUN_SD_PCT, join_tasks, measure_drop, metric_of, task_score
 from pytest_quant.result import AccuracyResult, Status
 from pytest_quant.spec import Limits
 from pytest_quant.stats.paired import mcnemar_p
 from pytest_quant.stats.runs import run_noise
-from pytest_quant.verdict.accuracy import accuracy_verdicts
+from pytest_quant.verdict.accuracy_limits import accuracy_verdicts
 from tests.benchmarks.detection.arms import Arm
 from tests.benchmarks.detection.ledger import Found, Ledger
 from tests.benchmarks.detection.rates import Rate, counted
@@ -174,7 +174,7 @@ def judged(sides: Sides, earlier: tuple[float, int] = (0.0, 0)) -> AccuracyResul
     scores = paired(sides)
     noise = run_noise(100.0 * scores.reference, 100.0 * scores.candidate, *earlier)
     known = nothing_known(scores, runs_known=earlier[1] > 0)
-    return compared(known, scores, metric_of(scores), MAX_DROP_PCT, noise)
+    return measure_drop(known, scores, metric_of(scores), MAX_DROP_PCT, noise)
 
 
 def fails(accuracy: AccuracyResult) -> bool:
@@ -205,7 +205,7 @@ def tasks(world: str, runs: tuple[int, int], seed: int) -> Found:
     failed = 0
     for _ in range(TASK_BATCH):
         each = [paired(WORLDS[world].draw(runs, n, 0.0, random)) for n in TASKS]
-        whole = joined(each)
+        whole = join_tasks(each)
         metric, plain = metric_of(whole), nothing_known(whole)
         rows = tuple(task_score(plain, scores, metric, MAX_DROP_PCT) for scores in (*each, whole))
         failed += fails(replace(plain, drop=0.0, by_task=rows))

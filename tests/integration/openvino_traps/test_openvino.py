@@ -18,7 +18,7 @@ from pytest_quant.backends import get_backend
 from pytest_quant.backends.openvino.quantize import write_quantized
 from pytest_quant.errors import BuildError, ModelError
 from pytest_quant.spec import Calibration, EngineSpec, Model
-from pytest_quant.testing.conformance.examples import Example, build, conv, dense, opened, sqnr_db
+from pytest_quant.testing.conformance.examples import Example, build, conv, dense, open_example, sqnr_db
 from tests.integration.openvino_traps.graphs import quantized
 from tests.support.example import environment
 from tests.support.models import parsed
@@ -43,13 +43,13 @@ def test_no_torch_is_needed(tmp_path: Path) -> None:
     """A check runs where torch cannot be found, as on a machine without it."""
     model = conv().write(tmp_path)
     script = f"""{HIDING.format(hidden=("torch", "torchao"))}
-from pytest_quant.testing.conformance.examples import opened
+from pytest_quant.testing.conformance.examples import open_example
 from pytest_quant.testing.conformance.examples import conv
 from pytest_quant.backends import get_backend
 from pytest_quant.spec import EngineSpec, Model
 spec = EngineSpec("openvino", "int8", "static", Model.from_onnx({str(model.path)!r}))
 assert get_backend("openvino").availability().available
-with opened(get_backend("openvino"), spec, conv()) as engine:
+with open_example(get_backend("openvino"), spec, conv()) as engine:
     print(engine.coverage(conv().feeds(1, 0)).pct)
 """
     run = subprocess.run(
@@ -72,7 +72,7 @@ def test_the_file_keeps_float32_weights(example: Example, tmp_path: Path) -> Non
     model = example.write(tmp_path)
     spec = EngineSpec("openvino", "fp32", None, model)
     weights = sum(tensor.ByteSize() for tensor in example.proto.graph.initializer)
-    with opened(OPENVINO, spec, example) as engine:
+    with open_example(OPENVINO, spec, example) as engine:
         assert engine.size_bytes > weights
         feeds = example.feeds(5, 1)
         assert sqnr_db(example.compute(feeds), engine.run(feeds)) > 100
@@ -87,7 +87,7 @@ def test_a_pin_that_does_not_hold_is_refused(example: Example, tmp_path: Path, m
 
     monkeypatch.setattr(openvino.Core, "compile_model", unpinned)
     spec = EngineSpec("openvino", "fp32", None, example.write(tmp_path))
-    with pytest.raises(BuildError, match="does not keep to float32"), opened(OPENVINO, spec, example):
+    with pytest.raises(BuildError, match="does not keep to float32"), open_example(OPENVINO, spec, example):
         pass
 
 
@@ -98,7 +98,7 @@ def test_a_quantized_model_of_its_own_format(example: Example, tmp_path: Path) -
     folder.mkdir()
     ready = build(OPENVINO, static(model), example, folder) / "model.xml"
     spec = EngineSpec("openvino", "int8", "given", model, quantized=Model.from_onnx(ready))
-    with opened(OPENVINO, spec, example) as engine:
+    with open_example(OPENVINO, spec, example) as engine:
         assert engine.coverage(example.feeds(1, 0)).pct == 100.0
         assert {output.name for output in engine.signature.outputs} == {"y"}
     ready.with_suffix(".bin").unlink()
@@ -126,7 +126,7 @@ def test_a_quantized_onnx_file(tmp_path: Path) -> None:
     ready = build(get_backend("ort"), EngineSpec("ort", "int8", "static", model), example, folder) / "model.onnx"
     spec = EngineSpec("openvino", "int8", "given", model, quantized=Model.from_onnx(ready))
     feeds = example.feeds(16, 3)
-    with opened(OPENVINO, spec, example) as engine:
+    with open_example(OPENVINO, spec, example) as engine:
         assert engine.coverage(feeds).pct == 100.0
         assert sqnr_db(example.compute(feeds), engine.run(feeds)) > 20
 
@@ -167,7 +167,7 @@ def test_an_operator_it_does_not_have_is_named(tmp_path: Path) -> None:
     path.write_bytes(proto.SerializeToString())
     onnx.load(path)
     spec = EngineSpec("openvino", "fp32", None, Model.from_onnx(path))
-    with pytest.raises(BuildError) as caught, opened(OPENVINO, spec, dense()):
+    with pytest.raises(BuildError) as caught, open_example(OPENVINO, spec, dense()):
         pass
     assert str(caught.value).splitlines()[0].endswith("it has no operator NoSuchOperator")
     assert "Exception from" not in str(caught.value)

@@ -14,7 +14,7 @@ from pytest_quant.backends import get_backend
 from pytest_quant.backends.openvino.engine import compile_model
 from pytest_quant.environment.machine import has_vnni, onednn_tier
 from pytest_quant.spec import EngineSpec, Model
-from pytest_quant.testing.conformance.examples import build, conv, dense, opened, sqnr_db
+from pytest_quant.testing.conformance.examples import build, conv, dense, open_example, sqnr_db
 from tests.integration.openvino_traps.graphs import normal, quantized, recurrent, write
 
 OPENVINO = get_backend("openvino")
@@ -33,11 +33,11 @@ def test_int8_weights_under_float_inputs_are_no_int8(tmp_path: Path) -> None:
     feeds = example.feeds(1, 0)
     in_float = (("dynamic_quantization", 0),)
     as_int8 = EngineSpec("openvino", "int8", "given", model, options=in_float, quantized=Model.from_onnx(ready))
-    with opened(OPENVINO, as_int8, example) as engine:
+    with open_example(OPENVINO, as_int8, example) as engine:
         result = engine.coverage(feeds)
     assert (result.pct, len(result.float_nodes)) == (0.0, 2)
     assert result.weights_pct == 100.0
-    with opened(OPENVINO, EngineSpec("openvino", "fp32", None, Model.from_onnx(ready)), example) as engine:
+    with open_example(OPENVINO, EngineSpec("openvino", "fp32", None, Model.from_onnx(ready)), example) as engine:
         result = engine.coverage(feeds)
     assert (result.pct, result.weights_pct) == (100.0, None)
 
@@ -48,7 +48,7 @@ def test_int8_is_no_float(tmp_path: Path) -> None:
     model, folder = example.write(tmp_path), tmp_path / "engine"
     folder.mkdir()
     ready = build(OPENVINO, EngineSpec("openvino", "int8", "static", model), example, folder) / "model.xml"
-    with opened(OPENVINO, EngineSpec("openvino", "fp32", None, Model.from_onnx(ready)), example) as engine:
+    with open_example(OPENVINO, EngineSpec("openvino", "fp32", None, Model.from_onnx(ready)), example) as engine:
         result = engine.coverage(example.feeds(1, 0))
     assert (result.pct, len(result.float_nodes)) == (0.0, 2)
 
@@ -117,7 +117,7 @@ def test_macs_of_a_compiled_model(precision: str, tmp_path: Path) -> None:
     """Three samples: 8 maps of 36 places with 9 products each, and 288 x 10 of the dense layer, in every precision."""
     example = conv()
     spec = EngineSpec("openvino", precision, "static" if precision == "int8" else None, example.write(tmp_path))
-    with opened(OPENVINO, spec, example) as engine:
+    with open_example(OPENVINO, spec, example) as engine:
         result = engine.coverage(example.feeds(3, 0))
     expected = {"Convolution": 3 * prod((8, 36, 9)), "FullyConnected": 3 * 288 * 10}
     assert result.unit == "MACs"

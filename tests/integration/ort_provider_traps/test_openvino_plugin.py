@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pytest_quant.backends import Engine, Feeds, get_backend
-from pytest_quant.backends.ort.openvino import OPENVINO, OrtOpenVinoBackend, on_openvino
+from pytest_quant.backends.ort.openvino import OPENVINO, OrtOpenVinoBackend, make_provider
 from pytest_quant.backends.ort.session import open_session
 from pytest_quant.errors import BuildError
 from pytest_quant.spec import EngineSpec, Model
@@ -41,7 +41,7 @@ def opened(path: Path, **options: object) -> Engine:
 def test_a_product_that_falls_back_is_refused(tmp_path: Path) -> None:
     """OpenVINO has no TransposeMatMul; ONNX Runtime would run it on the CPU provider and say nothing."""
     path = between("TransposeMatMul(a, w)", tmp_path / "split.onnx")
-    with pytest.raises(BuildError, match="does not run where it was asked to") as caught:
+    with pytest.raises(BuildError, match="does not run on the device that was asked for") as caught:
         opened(path)
     assert f"middle (TransposeMatMul) on {CPU}" in str(caught.value)
     assert "first" not in str(caught.value)
@@ -95,7 +95,7 @@ def test_threads_and_float32_reach_the_provider(tmp_path: Path) -> None:
     """The session hands them on as OpenVINO's own settings, for OpenVINO takes no others from ONNX Runtime."""
     model = dense().write(tmp_path)
     assert model.path is not None
-    session, _ = open_session(model.path, on_openvino(threads=2), threads=2)
+    session, _ = open_session(model.path, make_provider(threads=2), threads=2)
     settings = session.get_provider_options()[OPENVINO]["load_config"]
     assert '"INFERENCE_PRECISION_HINT": "f32"' in settings
     assert '"INFERENCE_NUM_THREADS": "2"' in settings
@@ -111,11 +111,11 @@ for name in {order!r}:
     importlib.import_module(name)
 import numpy as np, openvino, pathlib
 from tests.integration.ort_provider_traps.any_cpu import offer_any_cpu
-from pytest_quant.backends.ort.openvino import on_openvino
+from pytest_quant.backends.ort.openvino import make_provider
 from pytest_quant.backends.ort.session import open_session
 feeds = {{"x": np.ones((2, 64), np.float32)}}
 offer_any_cpu()
-session, _ = open_session(pathlib.Path({str(model.path)!r}), on_openvino(1), threads=1)
+session, _ = open_session(pathlib.Path({str(model.path)!r}), make_provider(1), threads=1)
 ours = session.run(None, feeds)[0]
 theirs = openvino.Core().compile_model({str(model.path)!r}, "CPU", {{"INFERENCE_PRECISION_HINT": "f32"}})(feeds)[0]
 assert np.allclose(ours, theirs, atol=1e-5), (ours, theirs)

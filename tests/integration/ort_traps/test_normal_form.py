@@ -17,7 +17,7 @@ from onnx import TensorProto, helper, numpy_helper, parser
 
 from pytest_quant.backends.onnx_files import read_signature
 from pytest_quant.backends.onnx_files.graphs import all_nodes
-from pytest_quant.backends.onnx_files.normalize import is_normal, normal_file, normalized
+from pytest_quant.backends.onnx_files.normalize import is_normal, normal_file, normalize_model
 from pytest_quant.spec import Model
 from pytest_quant.testing.conformance.examples import sqnr_db
 from tests.integration.ort_traps.bench import engine_of, spec_of
@@ -188,7 +188,7 @@ NORMAL_OR_NOT = {
 def test_a_graph_in_its_normal_form_is_found_so(text: str, wanted: bool) -> None:
     """It is the graph that the steps leave as it is, to the byte."""
     before = parser.parse_model(text).SerializeToString(deterministic=True)
-    after = normalized(parser.parse_model(text)).SerializeToString(deterministic=True)
+    after = normalize_model(parser.parse_model(text)).SerializeToString(deterministic=True)
     assert is_normal(parser.parse_model(text)) is wanted is (before == after)
 
 
@@ -198,7 +198,7 @@ def test_a_graph_that_the_steps_change_is_none(model: onnx.ModelProto) -> None:
     """Bodies, functions, and whatever else these have: none is called normal that the steps change."""
     before = model.SerializeToString(deterministic=True)
     copy = onnx.ModelProto.FromString(before)
-    assert not is_normal(copy) or normalized(model).SerializeToString(deterministic=True) == before
+    assert not is_normal(copy) or normalize_model(model).SerializeToString(deterministic=True) == before
 
 
 @pytest.mark.parametrize(

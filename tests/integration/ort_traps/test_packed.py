@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 from pytest_quant.backends.ort.engine import OrtEngine
-from pytest_quant.backends.ort.macs import INT8_OPS, NARROW_OPS, RanNode, kind_of, weights_in, with_weights
+from pytest_quant.backends.ort.macs import INT8_OPS, NARROW_OPS, RanNode, kind_of, mark_weights, weights_in
 from pytest_quant.backends.readback import Kind
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec, Model
@@ -167,6 +167,6 @@ def test_bits_of_every_packed_operator_are_read(
     model = helper.make_model(helper.make_graph([node], "g", [], []))
     for provider in ("CPUExecutionProvider", "CUDAExecutionProvider"):
         run = [RanNode("n", op_type, provider, (("float", (1, 4)),), (("float", (1, 4)),))]
-        (ran,) = with_weights(run, weights_in(model, run))
+        (ran,) = mark_weights(run, weights_in(model, run))
         found = tuple(kind_of(ran, precision) for precision in ("int8", "int4"))
         assert found == (kinds if provider.startswith("CPU") else (Kind.OTHER, kinds[1]))

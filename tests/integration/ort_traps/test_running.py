@@ -14,8 +14,8 @@ from pytest_quant.backends.ort.session import Provider, open_session
 from pytest_quant.cache import Cache
 from pytest_quant.data import open_data
 from pytest_quant.errors import BuildError, UsageError
-from pytest_quant.measure.accuracy import evaluate
-from pytest_quant.measure.outputs import read_outputs, record_outputs, run_over, side_by_side
+from pytest_quant.measure.evaluation import evaluate
+from pytest_quant.measure.outputs import pair_outputs, read_outputs, record_outputs, run_over
 from pytest_quant.spec import ARRIVING, Dataset, EngineSpec, Model
 from pytest_quant.testing.conformance.examples import conv, dense, sqnr_db
 from tests.integration.ort_traps.bench import engine_file, engine_of, quantized, spec_of
@@ -57,7 +57,7 @@ def test_a_session_that_falls_back_is_refused(tmp_path: Path) -> None:
     provider = "MIGraphXExecutionProvider"
     with (
         pytest.warns(UserWarning, match=provider),
-        pytest.raises(BuildError, match=r"dense\.onnx does not run where it was asked to") as caught,
+        pytest.raises(BuildError, match=r"dense\.onnx does not run on the device that was asked for") as caught,
     ):
         open_session(path, [Provider(provider)])
     assert caught.value.value == f"asked for {provider}, got CPUExecutionProvider"
@@ -172,7 +172,7 @@ def test_words_are_recorded_and_compared(other: str, equal: bool, tmp_path: Path
         data = open_data(Dataset.from_arrays(scores), first.signature)
         recorded = record_outputs(leading(first, 2), data, Cache(tmp_path / "cache"), {})
         said = np.concatenate([chunk.outputs["word"] for chunk in read_outputs(recorded)])
-        pairs = side_by_side(read_outputs(recorded), run_over(leading(second, 3), data))
+        pairs = pair_outputs(read_outputs(recorded), run_over(leading(second, 3), data))
         result = evaluate(pairs, None, output=None)
     assert said.tolist() == ["cat", "horse", "horse"]
     assert (result.faults, result.identical) == ((), equal)

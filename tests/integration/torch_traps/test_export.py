@@ -15,7 +15,7 @@ from pytest_quant.backends.torch.export import export_ingredients, export_onnx
 from pytest_quant.backends.torch.quantize import convert_qat, prepare_qat
 from pytest_quant.errors import BuildError
 from pytest_quant.spec import EngineSpec, Model
-from pytest_quant.testing.conformance.examples import conv, module_model, opened, tokens, two_by_two
+from pytest_quant.testing.conformance.examples import conv, module_model, open_example, tokens, two_by_two
 
 
 @pytest.mark.parametrize("make", [conv, two_by_two, tokens])
@@ -29,7 +29,7 @@ def test_the_file_has_the_modules_names_and_numbers(make: object, tmp_path: Path
     written = ort.signature(Model.from_onnx(path))
     assert written == torch_backend.signature(model)
     feeds = example.feeds(5, 1)
-    with opened(ort, EngineSpec("ort", "fp32", None, Model.from_onnx(path)), example) as engine:
+    with open_example(ort, EngineSpec("ort", "fp32", None, Model.from_onnx(path)), example) as engine:
         for name, array in engine.run(feeds).items():
             np.testing.assert_allclose(array, example.compute(feeds)[name], rtol=1e-4, atol=1e-5)
 

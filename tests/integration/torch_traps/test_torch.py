@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from pytest_quant.backends import Engine, Feeds, get_backend
 from pytest_quant.errors import UsageError
 from pytest_quant.spec import EngineSpec, Model
-from pytest_quant.testing.conformance.examples import conv, dense, module_model, opened, sqnr_db
+from pytest_quant.testing.conformance.examples import conv, dense, module_model, open_example, sqnr_db
 
 TORCH = get_backend("torch")
 
@@ -127,13 +127,13 @@ def test_what_is_not_compiled_is_a_simulation(folder: Path, compiled: Engine) ->
 
 def test_without_freezing_no_int8_kernel_runs(folder: Path, compiled: Engine) -> None:
     """Plain torch.compile of the converted program is given no product in integers; our engine freezes it."""
-    from pytest_quant.backends.torch.coverage import Sizes, watching
+    from pytest_quant.backends.torch.coverage import Sizes, watch_backend
 
     seen: Counter[Sizes] = Counter()
     feeds = next(batches())
     program = torch.export.load(folder / "program.pt2").module()
     with torch.no_grad():
-        torch.compile(program, dynamic=False, backend=watching(seen))(torch.from_numpy(feeds["x"]))
+        torch.compile(program, dynamic=False, backend=watch_backend(seen))(torch.from_numpy(feeds["x"]))
     assert seen.total() == 0
     assert compiled.coverage(feeds).pct == 100.0
 
@@ -153,7 +153,7 @@ def test_dynamic_ranges_of_weights_are_observed() -> None:
     example = dense()
     feeds = example.feeds(16, 2)
     spec = EngineSpec("torch", "int8", "dynamic", module_model(example))
-    with opened(TORCH, spec, example) as engine:
+    with open_example(TORCH, spec, example) as engine:
         assert sqnr_db(example.compute(feeds), engine.run(feeds)) > 25
         assert engine.coverage(feeds).pct == 100.0
 
@@ -162,7 +162,7 @@ def test_bf16_is_not_passed_off_as_fp32() -> None:
     """Its products are counted by the type that they multiply, and its outputs come back as float32."""
     example = dense()
     feeds = example.feeds(4, 3)
-    with opened(TORCH, EngineSpec("torch", "bf16", None, module_model(example)), example) as engine:
+    with open_example(TORCH, EngineSpec("torch", "bf16", None, module_model(example)), example) as engine:
         result = engine.run(feeds)
         assert result["y"].dtype == np.float32
         assert 20 < sqnr_db(example.compute(feeds), result) < 60
@@ -176,7 +176,7 @@ def test_nothing_is_printed_and_logging_stays_as_it_was(
     loggers = [logging.getLogger(name) for name in ("torch", "torch.__trace")]
     before = [logger.level for logger in loggers]
     example = conv()
-    with opened(TORCH, static(module_model(example)), example) as engine:
+    with open_example(TORCH, static(module_model(example)), example) as engine:
         engine.coverage(example.feeds(2, 0))
         torch.compiler.reset()  # so that the next run compiles, as it does after other engines were compiled
         engine.run(example.feeds(2, 0))

@@ -13,7 +13,7 @@ from torch import nn
 from pytest_quant.backends import Feeds, get_backend
 from pytest_quant.errors import UsageError
 from pytest_quant.spec import EngineSpec, Model
-from pytest_quant.testing.conformance.examples import conv, dense, module_model, opened, sqnr_db
+from pytest_quant.testing.conformance.examples import conv, dense, module_model, open_example, sqnr_db
 
 TORCH = get_backend("torch")
 CUDA = get_backend("torch-cuda")
@@ -30,7 +30,7 @@ def test_weights_are_steps_of_a_255th_of_a_row_s_range(compiled: bool) -> None:
     torch.manual_seed(0)
     layer = nn.Linear(64, 32, bias=False)
     model = Model.from_torch(layer, (torch.zeros(2, 64),))
-    with opened(TORCH, held(model, compiled=compiled), dense()) as engine:
+    with open_example(TORCH, held(model, compiled=compiled), dense()) as engine:
         (result,) = engine.run({"input": np.eye(64, dtype=np.float32)}).values()
         assert engine.simulated is False
     weight = layer.weight.detach().numpy().T
@@ -44,7 +44,7 @@ def test_weights_are_steps_of_a_255th_of_a_row_s_range(compiled: bool) -> None:
 def test_of_a_convolution_and_a_linear_layer_the_latter() -> None:
     """Only the linear layer's weights are kept in integers, and the convolution is named."""
     example = conv()
-    with opened(TORCH, held(module_model(example)), example) as engine:
+    with open_example(TORCH, held(module_model(example)), example) as engine:
         coverage = engine.coverage(example.feeds(4, 0))
         assert sqnr_db(example.compute(example.feeds(4, 0)), engine.run(example.feeds(4, 0))) > 30
     convolved, multiplied = 6 * 6 * 8 * 3 * 3, 8 * 36 * 10
@@ -57,7 +57,7 @@ def test_a_file_a_quarter_as_large() -> None:
     model = Model.from_torch(nn.Linear(1024, 1024), (torch.zeros(2, 1024),))
     sizes = []
     for spec in (held(model), EngineSpec("torch", "fp32", None, model)):
-        with opened(TORCH, spec, dense()) as engine:
+        with open_example(TORCH, spec, dense()) as engine:
             sizes.append(engine.size_bytes)
     assert sizes[0] < 0.27 * sizes[1]
 
@@ -66,9 +66,9 @@ def test_an_excluded_layer_stays_in_float() -> None:
     """Of two layers one is excluded; a name that the module does not have is refused with the nearest."""
     example = dense()
     model = module_model(example)
-    with opened(TORCH, held(model, ("first",)), example) as engine:
+    with open_example(TORCH, held(model, ("first",)), example) as engine:
         assert engine.coverage(example.feeds(4, 0)).pct == pytest.approx(100 * 32 * 10 / (64 * 32 + 32 * 10))
-    with pytest.raises(UsageError, match="'first'"), opened(TORCH, held(model, ("frist",)), example):
+    with pytest.raises(UsageError, match="'first'"), open_example(TORCH, held(model, ("frist",)), example):
         pass
 
 
@@ -86,7 +86,7 @@ def test_an_integer_input_is_no_weight(tmp_path: Path) -> None:
 
     model = Model.from_torch(Cast(), (torch.zeros(2, 8, dtype=torch.int8),))
     feeds: Feeds = {"x": np.ones((2, 8), np.int8)}
-    with opened(TORCH, held(model, ("layer",)), dense()) as engine:
+    with open_example(TORCH, held(model, ("layer",)), dense()) as engine:
         assert engine.coverage(feeds).pct == pytest.approx(100 * 8 * 4 / (8 * 8 + 8 * 4))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_quant.session import Session
+from pytest_quant.check_runner import CheckRunner
 from pytest_quant.spec import Check, Dataset, EngineSpec, LatencyPlan, Limits, Model
 from tests.support.measuring import quiet_session
 from tests.support.models import parsed
@@ -91,7 +91,7 @@ def check_of(
 
 
 @contextmanager
-def session_in(folder: Path) -> Iterator[Session]:
+def session_in(folder: Path) -> Iterator[CheckRunner]:
     """A session with a cache of its own, which tells nobody what it does."""
     yield quiet_session(folder / "cache")
 

@@ -13,10 +13,10 @@ import pytest
 from pytest_quant.backends import Availability
 from pytest_quant.backends.onnx_files import read_graph
 from pytest_quant.backends.trt.build import LAYERS_FILE, LOG_FILE, PLAN_FILE, BuildRequest
+from pytest_quant.check_runner import CheckRunner
 from pytest_quant.errors import BuildError
 from pytest_quant.record import Record
 from pytest_quant.result import Status
-from pytest_quant.session import Session
 from pytest_quant.spec import Check, Dataset, EngineSpec, LatencyPlan, Limits, Model
 from tests.integration.trt_traps.networks import session_in
 from tests.support.fake_tensorrt import COLUMNS, MAX_BATCH, RUN_MS, HostMemory, inspection, make
@@ -76,7 +76,7 @@ def check_of(folder: Path, backend: str = "trt", seed: int = 0) -> Check:
     )
 
 
-def measured(session: Session, check: Check) -> Record:
+def measured(session: CheckRunner, check: Check) -> Record:
     """Measure and judge one check."""
     result = session.measure_engines(check)
     try:

@@ -21,7 +21,7 @@ from pytest_quant.backends.trt.provider_engine import layers_in_summary
 from pytest_quant.backends.trt.simulated import SimulatedEngine
 from pytest_quant.errors import BuildError
 from pytest_quant.spec import EngineSpec, Model
-from pytest_quant.testing.conformance.examples import Example, build, conv, dense, opened, sqnr_db
+from pytest_quant.testing.conformance.examples import Example, build, conv, dense, open_example, sqnr_db
 from tests.integration.ort_traps.test_bodies import MODELS
 from tests.integration.ort_traps.test_bodies import written as written_with_bodies
 from tests.support.measuring import numbers
@@ -54,7 +54,7 @@ def test_onnx_runtimes_own_pairs_are_refused_before_the_build(tmp_path: Path) ->
     example = conv()
     path = of_ort(example, tmp_path, activation_type="uint8")
     spec = replace(spec_of(example.write(tmp_path), "int8", "given"), quantized=Model.from_onnx(path))
-    with pytest.raises(BuildError, match=r"TensorRT cannot take model\.onnx"), opened(RTX, spec, example):
+    with pytest.raises(BuildError, match=r"TensorRT cannot take model\.onnx"), open_example(RTX, spec, example):
         pass
     with pytest.raises(BuildError, match="tensorrt_rtx refused"):
         parse(path)
@@ -111,7 +111,10 @@ def test_a_target_that_it_does_not_know(tmp_path: Path) -> None:
     """The list of those it knows is given."""
     example = dense()
     spec = spec_of(example.write(tmp_path), compute_capability="SM50")
-    with pytest.raises(BuildError, match=r"SM50 is not one that it builds for: .*SM89"), opened(RTX, spec, example):
+    with (
+        pytest.raises(BuildError, match=r"SM50 is no target that it builds for: .*SM89"),
+        open_example(RTX, spec, example),
+    ):
         pass
 
 
@@ -130,7 +133,7 @@ def test_float16_is_what_the_layers_read(tmp_path: Path) -> None:
     """Strong types take float16 from the graph; the simulation rounds to its eleven bits and keeps float32 outside."""
     example = conv()
     feeds = example.feeds(8, 3)
-    with opened(RTX, spec_of(example.write(tmp_path), "fp16"), example) as engine:
+    with open_example(RTX, spec_of(example.write(tmp_path), "fp16"), example) as engine:
         assert isinstance(engine, SimulatedEngine)
         assert engine.coverage(feeds).pct == 100.0
         result = engine.run(feeds)
@@ -147,7 +150,7 @@ def test_nodes_without_names_count(tmp_path: Path, precision: str, scheme: str |
     for node in unnamed.graph.node:
         node.name = ""
     example = replace(example, proto=unnamed)
-    with opened(RTX, spec_of(example.write(tmp_path), precision, scheme), example) as engine:
+    with open_example(RTX, spec_of(example.write(tmp_path), precision, scheme), example) as engine:
         result = engine.coverage(example.feeds(1, 0))
     assert (result.pct, result.opaque_nodes) == (100.0, 0)
     assert sum(row.nodes for row in result.by_op) == 2
@@ -263,7 +266,7 @@ def test_products_of_bodies_count(name: str, floats: int, hidden: int, tmp_path:
     """One in a loop is float in the plan, which does not tell of branches; the head alone would read as all of it."""
     proto = onnx.load(model_file(written_with_bodies(tmp_path, MODELS[name])))
     example = Example(name, proto, (), lambda _: {}, lambda n, seed: {"x": numbers(n, 16, seed=seed)})
-    with opened(RTX, spec_of(example.write(tmp_path), "int8", "static"), example) as engine:
+    with open_example(RTX, spec_of(example.write(tmp_path), "int8", "static"), example) as engine:
         result = engine.coverage(example.feeds(3, 9))
     assert result.pct == pytest.approx(100 / (1 + floats + hidden))
     assert result.opaque_nodes == hidden

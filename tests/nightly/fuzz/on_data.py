@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as npst
 from numpy.typing import NDArray
 
 from pytest_quant.data import open_data
-from pytest_quant.measure.accuracy import OutputPair, choose_metric, evaluate
+from pytest_quant.measure.evaluation import OutputPair, choose_metric, evaluate
 from pytest_quant.spec import Check, Dataset, EngineSpec, Model, Signature, TensorInfo
 from tests.nightly.fuzz import odd
 from tests.nightly.fuzz.target import Target
@@ -154,7 +154,7 @@ def _meet(case: Given) -> None:
 
 def _dataset(case: Given) -> Dataset:
     if case.form == "of":
-        return Dataset.of(case.inputs if case.labels is None else (case.inputs, case.labels), "quant_data")
+        return Dataset.from_fixture(case.inputs if case.labels is None else (case.inputs, case.labels), "quant_data")
     if case.form == "arrays":
         return Dataset.from_arrays(case.inputs, case.labels, case.calibration, batch_axes=case.batch_axes)
     read = Dataset.from_iterable if case.form == "iterable" else Dataset.from_loader

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import strategies as st
 
 from pytest_quant import Metric
-from pytest_quant.marks.check import check_backends, checks_of, combine
+from pytest_quant.marks.expansion import check_backends, checks_of, combine
 from pytest_quant.marks.keys import KEYS
 from pytest_quant.spec import Calibration, Dataset, Model
 from tests.nightly.fuzz import odd

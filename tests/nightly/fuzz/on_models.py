@@ -23,13 +23,13 @@ from pytest_quant.backends.onnx_files import (
 )
 from pytest_quant.backends.onnx_files.graphs import opset_of
 from pytest_quant.backends.onnx_files.normalize import normal_file
-from pytest_quant.backends.runtime import failing_as
+from pytest_quant.backends.runtime import name_errors
 from pytest_quant.cache import Cache
+from pytest_quant.check_runner import CheckRunner
 from pytest_quant.data.layout import find_layout
 from pytest_quant.measure.build import Tools
 from pytest_quant.measure.lock import DeviceLocks
 from pytest_quant.measure.steps import Steps
-from pytest_quant.session import Session
 from pytest_quant.spec import Check, Dataset, EngineSpec, Model, Signature, TensorInfo
 from tests.nightly.fuzz.models import WEIGHTS_FILE, Mutant, mutants
 from tests.nightly.fuzz.target import Target, meet_apart
@@ -65,7 +65,7 @@ def read(case: Mutant, folder: Path) -> None:
     read_signature(path)
     read_table_rows(path)
     # As every build does.
-    with failing_as("building failed"):
+    with name_errors("building failed"):
         read_signature(normal_file(path, folder, per_channel=True))
 
 
@@ -74,7 +74,7 @@ def measure(case: Asked, folder: Path) -> None:
     model = Model.from_onnx(_written(case.model, folder))
     steps = Steps(lambda _: None, _STEP_S)
     tools = Tools(Cache(folder / "cache"), steps, DeviceLocks(steps.notify))
-    session = Session(tools, baseline=lambda _: None, diagnose_s=0)
+    session = CheckRunner(tools, baseline=lambda _: None, diagnose_s=0)
     precision, scheme = case.engine
     check = Check(
         "test_fuzz.py::test_model",

@@ -12,7 +12,7 @@ import pytest
 
 from pytest_quant import readers
 from pytest_quant.backends import GROUP, Availability, Backend, Engine, Feeds, Offer, Outputs, get_backend
-from pytest_quant.backends.feeds import fitting_batches, misfit
+from pytest_quant.backends.feeds import check_batches, explain_misfit
 from pytest_quant.errors import BuildError, DataError, UsageError
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec, Model, Signature, TensorInfo
@@ -164,8 +164,8 @@ IMAGE, TEXT = np.zeros((2, 3), np.float32), np.array(["a", "b"])
 
 def test_fitting_inputs() -> None:
     """Inputs that fit give nothing to tell; strings of any numpy kind are text."""
-    assert misfit({"image": IMAGE, "text": TEXT}, SIGNATURE) is None
-    assert misfit({"image": IMAGE[:0], "text": TEXT.astype(object)}, SIGNATURE) is None
+    assert explain_misfit({"image": IMAGE, "text": TEXT}, SIGNATURE) is None
+    assert explain_misfit({"image": IMAGE[:0], "text": TEXT.astype(object)}, SIGNATURE) is None
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_fitting_inputs() -> None:
 )
 def test_misfits(feeds: Feeds, words: tuple[str, ...]) -> None:
     """The error names the input, what it got and what is allowed."""
-    result = str(misfit(feeds, SIGNATURE))
+    result = str(explain_misfit(feeds, SIGNATURE))
     assert all(word in result for word in words), result
 
 
@@ -189,13 +189,13 @@ def test_calibration_batches_fit() -> None:
     """They pass one by one; the first that does not fit ends them, and none at all is an error too."""
     signature = Signature((TensorInfo("x", "float32", (None, 3)),), ())
     good, bad = {"x": np.zeros((2, 3), np.float32)}, {"x": np.zeros((2, 4), np.float32)}
-    assert list(fitting_batches([good, good], signature, "net")) == [good, good]
-    batches = fitting_batches([good, bad], signature, "net")
+    assert list(check_batches([good, good], signature, "net")) == [good, good]
+    batches = check_batches([good, bad], signature, "net")
     assert next(batches) is good
     with pytest.raises(DataError, match="'x'"):
         next(batches)
     with pytest.raises(DataError, match="calibration of net got no batch"):
-        list(fitting_batches([], signature, "net"))
+        list(check_batches([], signature, "net"))
 
 
 class Alike:

@@ -91,7 +91,7 @@ def test_stub_driver_refuses_the_wheel_of_onnxruntime_before_its_libraries(
     monkeypatch.setitem(sys.modules, "onnxruntime", wheel)
     monkeypatch.setattr(libraries, "find_spec", lambda _: True)
     monkeypatch.setattr(libraries, "installed_version", {"onnxruntime-gpu": "1.31.1"}.get)
-    monkeypatch.setattr(libraries, "loading_trouble", lambda _: "")
+    monkeypatch.setattr(libraries, "find_loading_error", lambda _: "")
     monkeypatch.setattr(libraries, "load_provider", lambda *_: loaded.append("provider"))
     monkeypatch.setattr(libraries, "ask_driver", lambda *_: (("00",), ""))
     result = libraries.find_provider(provider)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_quant.backends import TF32, backend_names, get_backend, with_tf32
+from pytest_quant.backends import TF32, backend_names, get_backend, set_tf32
 from pytest_quant.backends.offer import OVERRIDE, is_switched_off, switch_off
 from pytest_quant.backends.ort import OrtBackend
 from pytest_quant.errors import UsageError
@@ -61,9 +61,9 @@ def no_override(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_option_is_there_or_is_not() -> None:
     """Off is no option at all, so that an engine has one cache key; other options stay, sorted by name."""
-    assert with_tf32(TRT, allowed=True) == with_tf32(ROUNDING, allowed=True) == ROUNDING
-    assert with_tf32(TRT, allowed=False) == with_tf32(ROUNDING, allowed=False) == TRT
-    assert with_tf32(replace(TRT, options=(("tf32", False),)), allowed=False).options == ()
+    assert set_tf32(TRT, allowed=True) == set_tf32(ROUNDING, allowed=True) == ROUNDING
+    assert set_tf32(TRT, allowed=False) == set_tf32(ROUNDING, allowed=False) == TRT
+    assert set_tf32(replace(TRT, options=(("tf32", False),)), allowed=False).options == ()
 
 
 @pytest.mark.usefixtures("no_override")
@@ -72,9 +72,9 @@ def test_what_the_environment_switches_off_cannot_be_had() -> None:
     assert not is_switched_off()
     switch_off()
     assert is_switched_off()
-    assert with_tf32(ROUNDING, allowed=False) == TRT
+    assert set_tf32(ROUNDING, allowed=False) == TRT
     with pytest.raises(UsageError, match="TF32 is switched off in this process"):
-        with_tf32(TRT, allowed=True)
+        set_tf32(TRT, allowed=True)
 
 
 def test_backends_for_nvidias_devices_know_of_it_and_others_do_not() -> None:
@@ -88,7 +88,7 @@ def test_a_backend_takes_its_own_option(name: str) -> None:
     """What it returns it also lets pass, and what it builds the one from is not what it builds the other from."""
     backend = get_backend(name)
     plain = EngineSpec(name, "fp32", None, Model("net"))
-    rounding = with_tf32(plain, allowed=True)
+    rounding = set_tf32(plain, allowed=True)
     backend.check(rounding)
     assert rounding.options == (("tf32", True),)
-    assert with_tf32(rounding, allowed=False) == plain
+    assert set_tf32(rounding, allowed=False) == plain

@@ -17,15 +17,15 @@ from pytest_quant.backends.runtime import (
     KEPT_FILES,
     LESS_MEMORY,
     WHEELS,
-    failed,
-    failing_as,
     find_outdated,
     import_runtime,
     keep_text,
     memory_libraries,
+    name_errors,
     quiet,
     root_cause,
     wanted_versions,
+    wrap_error,
 )
 from pytest_quant.errors import BuildError, ModelError, UsageError
 from tests.support.third_party import forget_modules
@@ -122,7 +122,7 @@ def _raised(lines: int) -> Exception:
 
 def test_the_message_is_short_and_the_file_is_whole() -> None:
     """Step, the first line of the error that began it, what to do, and a file that holds the traceback."""
-    result = failed("exporting tiny to ONNX failed", _raised(300), fix="write module.float()")
+    result = wrap_error("exporting tiny to ONNX failed", _raised(300), fix="write module.float()")
     text = str(result)
     assert len(text.splitlines()) == 4
     assert text.startswith("exporting tiny to ONNX failed\n  got: TypeError: Got unsupported ScalarType BFloat16\n")
@@ -144,13 +144,13 @@ def test_an_error_without_words_is_told_by_its_type() -> None:
 
 def test_our_own_errors_pass() -> None:
     """They are clear already; whatever else is raised is turned, and chained for a debugger."""
-    with pytest.raises(UsageError, match="as it is"), failing_as("a step failed"):
+    with pytest.raises(UsageError, match="as it is"), name_errors("a step failed"):
         raise UsageError("as it is")
-    with pytest.raises(BuildError, match="a step failed") as caught, failing_as("a step failed"):
+    with pytest.raises(BuildError, match="a step failed") as caught, name_errors("a step failed"):
         raise ZeroDivisionError("1/0")
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
     assert caught.value.fix
-    assert isinstance(failed("no module", ValueError(), kind=ModelError), ModelError)
+    assert isinstance(wrap_error("no module", ValueError(), kind=ModelError), ModelError)
 
 
 def test_the_same_failure_has_one_file_and_few_are_kept(temporary: Path) -> None:
@@ -179,7 +179,7 @@ def test_a_folder_that_is_not_ours_is_not_written(temporary: Path) -> None:
 def test_where_nothing_can_be_written_the_message_stays(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A full disk must not hide the failure."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
-    result = failed("a step failed", ValueError("why"))
+    result = wrap_error("a step failed", ValueError("why"))
     assert result.log is None
     assert str(result) == "a step failed\n  got: ValueError: why"
 
@@ -216,7 +216,7 @@ def test_the_noise_of_a_library_stays_off_the_screen(
 )
 def test_memory_that_ran_out_is_told_as_that(error: Exception) -> None:
     """As each runtime writes it, with what needs less in place of advice about operators."""
-    with pytest.raises(BuildError) as raised, failing_as("a run of ort-int8 failed", "leave the node in float"):
+    with pytest.raises(BuildError) as raised, name_errors("a run of ort-int8 failed", "leave the node in float"):
         raise error
     assert raised.value.what == "no memory was left: a run of ort-int8 failed"
     assert raised.value.fix == LESS_MEMORY
@@ -225,10 +225,10 @@ def test_memory_that_ran_out_is_told_as_that(error: Exception) -> None:
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
 def test_a_full_disk_is_told_as_that(number: int) -> None:
     """It is no refusal of the runtime; any other error of a file is what it was."""
-    with pytest.raises(BuildError) as raised, failing_as("ONNX Runtime refused to calibrate m"):
+    with pytest.raises(BuildError) as raised, name_errors("ONNX Runtime refused to calibrate m"):
         raise OSError(number, "No space left on device", "x.onnx")
     assert raised.value.what == "no room is left on the disk"
     assert "x.onnx" in (raised.value.value or "")
     assert "TMPDIR" in (raised.value.fix or "")
-    with pytest.raises(BuildError, match="reading failed"), failing_as("reading failed"):
+    with pytest.raises(BuildError, match="reading failed"), name_errors("reading failed"):
         raise FileNotFoundError(errno.ENOENT, "No such file", "x.onnx")

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_quant.cache import Cache
-from pytest_quant.cache.entry import key_of, why_built
+from pytest_quant.cache.entry import explain_build, key_of
 from tests.unit.cache.conftest import CONTENT, Builder, never
 
 INGREDIENTS = st.dictionaries(st.text(), st.text(), min_size=1, max_size=6)
@@ -45,12 +45,14 @@ OLD, NEW = "1a2b3c4d" + "0" * 56, "5e6f7a8b" + "0" * 56
 
 def test_a_rebuild_names_every_change_and_nothing_else() -> None:
     """Changed, added and removed ingredients by name; digests and long values are shortened."""
-    assert why_built("ort-int8-static of digits", None, {"model": NEW}) == "first build of ort-int8-static of digits"
+    assert (
+        explain_build("ort-int8-static of digits", None, {"model": NEW}) == "first build of ort-int8-static of digits"
+    )
     old = {"a": "1", "b": "2", "same": "x", "model": OLD}
     new = {"a": "3", "c": "4", "same": "x", "model": f"sha256:{NEW}"}
     changes = "a changed (1 -> 3); b changed (2 -> nothing); c changed (nothing -> 4)"
-    assert why_built("s", old, new) == f"{changes}; model changed (1a2b3c4d.. -> 5e6f7a8b..)"
-    assert len(why_built("s", {"exclude": "n" * 1000}, {"exclude": ""})) < 120
+    assert explain_build("s", old, new) == f"{changes}; model changed (1a2b3c4d.. -> 5e6f7a8b..)"
+    assert len(explain_build("s", {"exclude": "n" * 1000}, {"exclude": ""})) < 120
 
 
 def _truncate(path: Path) -> None:

@@ -8,10 +8,10 @@ import pytest
 
 from pytest_quant.cli.bisect import word_of
 from pytest_quant.record import Record
-from pytest_quant.sides.compare import Terms, compare_sides
-from pytest_quant.sides.run import Left
+from pytest_quant.sides.run import SideResult
+from pytest_quant.sides.side_comparison import Terms, compare_sides
 from tests.unit.history.compare.launched import answered, answers
-from tests.unit.sides.test_compare import FILE, Played, left, timed
+from tests.unit.sides.test_side_comparison import FILE, Played, left, timed
 
 SLOW, NOISY, EQUAL = Played(1.08), Played(1.05, sd=0.05), Played()
 
@@ -21,7 +21,7 @@ def of_commit(
     trouble: str = "",
     skipped: dict[str, str] | None = None,
     uncollected: dict[str, str] | None = None,
-) -> Left:
+) -> SideResult:
     """What a commit with these records leaves; its own run measures no latency."""
     untimed = [replace(record, latency=None) for record in records]
     return replace(left(untimed, "b", trouble, skipped, uncollected), environment={})
@@ -33,14 +33,14 @@ def of_commit(
         (SLOW, of_commit(timed("new")), "bad", "p50 +8 %"),
         (EQUAL, of_commit(answered(timed(), answers(range(20)))), "bad", "accuracy -5 pp"),
         (EQUAL, of_commit(timed("new")), "good", "p50 +0 %"),
-        (NOISY, of_commit(timed("new")), "skip", "10 pairs of processes cannot tell"),
+        (NOISY, of_commit(timed("new")), "skip", "10 pairs of processes cannot decide"),
         (EQUAL, of_commit(trouble="pytest ended with 4"), "skip", "pytest ended with 4"),
         (EQUAL, of_commit(uncollected={FILE: "no module"}), "skip", "no module"),
         (EQUAL, of_commit(skipped={FILE: "no VNNI"}), "skip", "no VNNI"),
         (EQUAL, of_commit(), "skip", "the test is not there"),
     ],
 )
-def test_the_word_of_a_commit(times: Played, head: Left, word: str, why: str) -> None:
+def test_the_word_of_a_commit(times: Played, head: SideResult, word: str, why: str) -> None:
     """Bad by its time or its answers; what cannot be measured or told is skipped, with the reason."""
     base = replace(left([timed("old")], "good"), environment={})
     said, reason = word_of(compare_sides(base, head, times, Terms()), head)

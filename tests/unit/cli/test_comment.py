@@ -328,7 +328,7 @@ def test_a_request_that_ci_does_not_name_is_named_as_the_message_says(
 MISSING = {
     "GITHUB_ACTIONS": "write --github or --gitlab",
     "GITHUB_TOKEN": "there is no token",
-    "GITHUB_REPOSITORY": "CI does not tell the repository",
+    "GITHUB_REPOSITORY": "CI does not name the repository",
     "GITHUB_REF": "CI does not say that this is for a pull request",
 }
 

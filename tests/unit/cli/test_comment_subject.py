@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_quant.cli.comment import named, number_on_github
+from pytest_quant.cli.comment import mark_comment, number_on_github
 from pytest_quant.errors import UsageError
 from pytest_quant.history.compare import compare
 from pytest_quant.report.pull_request import run_comment
@@ -20,19 +20,22 @@ TEXT = "<!-- pytest-quant comment -->\n**PASS: 1 check: 1 PASS**\n"
 
 def test_a_name_is_part_of_the_first_line() -> None:
     """So that each job finds its own; a file of either command will do."""
-    assert named(TEXT, "") == TEXT
-    assert named(TEXT, "gpu-a10") == TEXT.replace("comment", "comment gpu-a10")
-    assert named("<!-- pytest-quant compare -->\r\nx\r\n", "").splitlines() == ["<!-- pytest-quant compare -->", "x"]
+    assert mark_comment(TEXT, "") == TEXT
+    assert mark_comment(TEXT, "gpu-a10") == TEXT.replace("comment", "comment gpu-a10")
+    assert mark_comment("<!-- pytest-quant compare -->\r\nx\r\n", "").splitlines() == [
+        "<!-- pytest-quant compare -->",
+        "x",
+    ]
 
 
 def test_what_writes_a_comment_as_the_message_says_is_one() -> None:
     """Both commands that the refusal of another file names give a text that can be posted."""
     with pytest.raises(UsageError, match="no comment") as caught:
-        named("# my notes\n", "")
+        mark_comment("# my notes\n", "")
     assert "--quant-markdown FILE" in str(caught.value)
     assert "pytest-quant compare --markdown" in str(caught.value)
     for text in (run_comment(RUN, [a_record()]), run_comment(None, (), compared=[compare([], [])])):
-        assert named(text, "gpu").partition("\n")[2] == text.partition("\n")[2]
+        assert mark_comment(text, "gpu").partition("\n")[2] == text.partition("\n")[2]
 
 
 EVENTS: list[tuple[Any, int | None]] = [

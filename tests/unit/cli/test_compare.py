@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from pytest_quant.cli import commands
 from pytest_quant.errors import UsageError
 from pytest_quant.history import open_store
-from pytest_quant.record import Record, failed_record
+from pytest_quant.record import Record, build_failed_record
 from pytest_quant.result import Hint, Status
 from pytest_quant.spec import Model
 from tests.support.pages import figures_of, ladder, rich_record, words_of
@@ -161,7 +161,7 @@ def test_the_comment_opens_on_what_changed_and_says_why(
     monkeypatch.setenv("CI_JOB_URL", "https://host/me/-/jobs/9")
     other = replace(a_check(), nodeid="tests/test_b.py::test_b", series_nodeid="tests/test_b.py::test_b")
     unnamed = replace(other, candidate=replace(other.candidate, model=Model("quant_model")))
-    error = failed_record(unnamed, status=Status.ERROR, message="quant_model raised: no such file").record
+    error = build_failed_record(unnamed, status=Status.ERROR, message="quant_model raised: no such file").record
     hint = Hint("drop 4.23 -> 0.50 pp", "exclude=['/conv1']", "max_drop", 4.23, 0.5)
     _add(scratch, "main", [a_pass(), a_record(other, verdicts=(), status=Status.PASS)])
     _add(scratch, "topic", [replace(a_record(), hints=(hint,)), error])

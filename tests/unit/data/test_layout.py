@@ -20,7 +20,7 @@ from tests.unit.data.samples import RAGGED, TWO, streamed
 def test_an_input_without_an_axis_of_samples_keeps_its_shape() -> None:
     """A scalar stays one beside an input whose samples move to axis 1."""
     layout = Layout({"x": 1, "rate": None})
-    arranged = layout.arranged({"x": np.zeros((3, 5, 2)), "rate": np.array(16000.0)})
+    arranged = layout.arrange({"x": np.zeros((3, 5, 2)), "rate": np.array(16000.0)})
     assert {name: array.shape for name, array in arranged.items()} == {"x": (5, 3, 2), "rate": ()}
 
 
@@ -65,7 +65,7 @@ def test_of_an_input_of_any_rank_the_data_tells_which_axes_there_are(
     assert "next: write batch_axes={'x': 0}" in str(error.value)
     layout = find_layout(signature, {"x": 0}, {"x": rank}, where="data", states=states)
     array = np.arange(2.0**rank).reshape((2,) * rank)
-    np.testing.assert_array_equal(layout.samples(layout.arranged({"x": array}), [0, 1])["x"].sum(), array.sum())
+    np.testing.assert_array_equal(layout.samples(layout.arrange({"x": array}), [0, 1])["x"].sum(), array.sum())
 
 
 lengths = st.lists(st.integers(1, 9), min_size=1, max_size=40)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from pytest_quant.data import Data, open_data
-from pytest_quant.data.scan import evenly_spaced
+from pytest_quant.data.scan import even_indices
 from pytest_quant.errors import DataError
 from pytest_quant.spec import Dataset, Signature, TensorInfo
 from tests.unit.data.samples import RAGGED, TWO, Samples, all_inputs, numbers, opened, streamed
@@ -114,7 +114,7 @@ def test_text_is_not_cut() -> None:
 def test_evenly_spaced_indices_are_different_and_in_range(n: int, k: int) -> None:
     """For k <= n: k different indices in order, the first and the last among them."""
     k = min(k, n)
-    indices = evenly_spaced(n, k)
+    indices = even_indices(n, k)
     assert len(set(indices)) == k
     assert indices == sorted(indices)
     assert indices[0] == 0
@@ -126,7 +126,7 @@ def test_a_count_takes_its_samples_out_of_the_evaluation(n: int, k: int, stream:
     """Together the two sets are the data, each sample in one of them."""
     k = min(k, n - 1)
     data = streamed(Samples(n), k) if stream else opened(numbers(n), np.arange(n), k)
-    indices = evenly_spaced(n, k)
+    indices = even_indices(n, k)
     rest = sorted(set(range(n)) - set(indices))
     assert (data.n, data.n_calibration) == (n - k, k)
     np.testing.assert_array_equal(np.concatenate([feeds["x"] for feeds in data.calibration(4)]), numbers(n)[indices])
@@ -171,7 +171,7 @@ def test_a_cap_takes_evenly_spaced_samples(n: int, samples: int) -> None:
     own = numbers(n, seed=1)
     data = opened(numbers(2), None, own)
     capped = np.concatenate([feeds["x"] for feeds in data.calibration(4, samples)])
-    np.testing.assert_array_equal(capped, own[evenly_spaced(n, min(samples, n))])
+    np.testing.assert_array_equal(capped, own[even_indices(n, min(samples, n))])
 
 
 def test_a_fixed_batch_size_is_kept_in_calibration() -> None:
@@ -254,12 +254,12 @@ def test_a_batch_is_no_larger_than_memory_is_to_hold(batch_size: int, kilobytes:
     of_one = 1000 * sum(kilobytes)
     inputs, inside, outputs = (1000 * each for each in kilobytes)
     data = replace(opened(numbers(5)), sample_bytes=inputs, tensor_bytes=inside)
-    fitting = data.fitting(batch_size, outputs)
+    fitting = data.fit_batch_size(batch_size, outputs)
     assert 1 <= fitting <= batch_size
     assert fitting == 1 or fitting * of_one <= 32e6
     assert fitting == batch_size or (fitting + 1) * of_one > 32e6
     for timed in (1, 3, 9):
-        assert data.evaluated_together(timed, outputs) == min(5, max(data.fitting(32, outputs), timed))
+        assert data.find_evaluation_size(timed, outputs) == min(5, max(data.fit_batch_size(32, outputs), timed))
 
 
 def test_the_largest_sample_counts() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from pytest_quant.data import open_data
-from pytest_quant.data.scan import evenly_spaced
+from pytest_quant.data.scan import even_indices
 from pytest_quant.errors import DataError
 from pytest_quant.spec import Dataset, Signature, TensorInfo
 from tests.unit.data.samples import Samples, numbers, opened, streamed
@@ -34,7 +34,7 @@ def test_any_changed_number_changes_one_digest(index: int, column: int, calibrat
     changed[index, column] = np.nextafter(changed[index, column], np.float32(np.inf))
     after = opened(changed, labels, calibration)
     relabelled = opened(numbers(N), np.where(labels == index, -1, labels), calibration)
-    is_calibration = calibration is not None and index in evenly_spaced(N, calibration)
+    is_calibration = calibration is not None and index in even_indices(N, calibration)
     assert (before.digest != after.digest) == (before.digest != relabelled.digest) == (not is_calibration)
     assert (before.calibration_digest != after.calibration_digest) == is_calibration
     assert before.calibration_digest == relabelled.calibration_digest

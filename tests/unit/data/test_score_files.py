@@ -66,7 +66,7 @@ FILES: dict[str, tuple[str, Any, list[float] | str]] = {
     "list with a hole": ("a.json", json.dumps([*ROWS, None]), "sample 4: it is no object"),
     "several lists": ("a.json", json.dumps({"a": ROWS, "b": ROWS}, indent=1), "or one list in the file"),
     "endless nesting": ("a.json", "[" * 100_000, "it is no JSON"),
-    "compressed": ("a.jsonl.gz", gzip.compress(LINES.encode()), "the ending tells how"),
+    "compressed": ("a.jsonl.gz", gzip.compress(LINES.encode()), "the ending decides how"),
     "compressed under another name": ("a.jsonl", gzip.compress(LINES.encode()), "line 1: it is no JSON"),
     "answers": ("a.parquet", lambda: parquet(id=[1, 2, 3], score=[True, False, True]), READ),
     "decimal numbers": ("a.parquet", lambda: parquet(id=["s0"], score=[decimal.Decimal("0.5")]), "not a number"),

@@ -376,7 +376,7 @@ def test_scores_without_a_candidate_or_with_half_a_unit_are_usage_errors() -> No
         Scores.from_lm_eval("runs/fp16")
     with pytest.raises(UsageError, match="unit and scale go together"):
         Scores("arrays", (), ([1.0],), unit="%")
-    with pytest.raises(UsageError, match="better tells the direction"):
+    with pytest.raises(UsageError, match="better gives the direction"):
         Scores.from_arrays(None, [1.0], better="up")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="allowed: exclude, worst"):
         Scores.from_arrays(None, [1.0], missing="ignore")  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_quant.backends.offer import Remedy, with_option, without
+from pytest_quant.backends.offer import Remedy, exclude_nodes, set_option
 from pytest_quant.diagnose.advise import Advice, Budget, next_steps, rank_nodes
 from pytest_quant.diagnose.trials import EngineTrials, TrialResult
 from pytest_quant.errors import BuildError
@@ -177,11 +177,9 @@ def test_an_option_that_did_not_fit_is_tried_in_the_time_that_is_asked_for(secon
 def test_a_remedy_says_the_whole_key_of_the_mark() -> None:
     """What the mark says already stays: pasting replaces the key."""
     spec = replace(SPEC, exclude=("conv1",), options=(("threads", 2),), calibration=Calibration(samples=50))
-    assert without(spec, ["conv2"]).paste == "exclude=['conv1', 'conv2']"
-    assert [each.paste for each in with_option(spec, "preset", "mixed")] == [
-        "options={'threads': 2, 'preset': 'mixed'}"
-    ]
-    assert list(with_option(spec, "threads", 2)) == []
+    assert exclude_nodes(spec, ["conv2"]).paste == "exclude=['conv1', 'conv2']"
+    assert [each.paste for each in set_option(spec, "preset", "mixed")] == ["options={'threads': 2, 'preset': 'mixed'}"]
+    assert list(set_option(spec, "threads", 2)) == []
 
 
 def _names(n: int) -> tuple[str, ...]:

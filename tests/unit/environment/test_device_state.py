@@ -83,7 +83,7 @@ def test_the_clock_is_that_of_cudas_device(nvml_stub: NvmlStub, monkeypatch: pyt
 
 def test_another_device_has_no_clocks_and_does_not_open_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     """A check on the CPU pays nothing for GPUs, and has no neighbours on one."""
-    monkeypatch.setattr(gpu, "opened_nvml", pytest.fail)
+    monkeypatch.setattr(gpu, "open_nvml", pytest.fail)
     assert read("cpu") is None
     assert gpu_neighbours("cpu") == {}
 

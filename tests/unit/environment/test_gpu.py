@@ -11,13 +11,13 @@ import pytest
 from pytest_quant.environment import gpu as gpus
 from pytest_quant.environment.cuda_driver import VISIBLE_VARIABLE, is_initialized
 from pytest_quant.environment.gpu import (
-    alike_gpus,
     cuda_gpu,
     cuda_gpus,
     driver_cuda,
+    find_alike_gpus,
     find_gpus,
     gpu_kind,
-    opened_nvml,
+    open_nvml,
     pin_gpu,
     pin_share,
 )
@@ -52,7 +52,7 @@ def names() -> list[str]:
 def test_without_the_package_there_is_no_nvml(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is raised on a machine that does not have nvidia-ml-py."""
     monkeypatch.setitem(sys.modules, "pynvml", None)
-    with opened_nvml() as nvml:
+    with open_nvml() as nvml:
         assert nvml is None
 
 
@@ -126,9 +126,9 @@ def test_what_cannot_be_read_is_left_out(nvml_stub: NvmlStub) -> None:
 def test_alike_are_cards_of_the_model_of_the_first(nvml_stub: NvmlStub) -> None:
     """A check is not to be measured on another model because another worker took it."""
     nvml_stub.play(T4, StubCard(uuid=uuid_of(5)), L4, cuda=(CARD, uuid_of(5), OTHER))
-    assert [gpu.uuid for gpu in alike_gpus()] == [CARD, uuid_of(5)]
+    assert [gpu.uuid for gpu in find_alike_gpus()] == [CARD, uuid_of(5)]
     nvml_stub.play()
-    assert alike_gpus() == ()
+    assert find_alike_gpus() == ()
 
 
 @pytest.mark.usefixtures("environment")

@@ -14,11 +14,11 @@ from pytest_quant.environment.revision import (
     GitState,
     Repository,
     are_apart,
-    below_checkout,
     git_state,
     git_trouble,
     main_branch,
     parse_status,
+    path_in_checkout,
 )
 from pytest_quant.errors import UsageError
 from tests.support.repository import ScratchRepository, make_branches, make_repository, without_ci
@@ -227,8 +227,8 @@ def test_a_folder_lies_below_the_top_of_its_checkout(tmp_path: Path, sign: str, 
     wanted = None if below is None else PurePath(below)
     for reached in (top / "a", tmp_path / "link" / "a", tmp_path / "package"):
         for root in (reached, reached / "tests", reached.parent if reached.parent != tmp_path else reached):
-            assert below_checkout(reached / "tests", root) == wanted, (reached, root)
-    assert below_checkout(tmp_path, top) is None
+            assert path_in_checkout(reached / "tests", root) == wanted, (reached, root)
+    assert path_in_checkout(tmp_path, top) is None
 
 
 def test_links_within_a_checkout_are_other_folders(tmp_path: Path) -> None:
@@ -236,16 +236,16 @@ def test_links_within_a_checkout_are_other_folders(tmp_path: Path) -> None:
     top = _checkout(tmp_path, "folder")
     (top / "b").mkdir()
     (top / "b" / "tests").symlink_to(top / "a" / "tests")
-    assert below_checkout(top / "b" / "tests", top) == PurePath("b/tests")
-    assert below_checkout(top / "b" / "tests", top / "b") == PurePath("b/tests")
+    assert path_in_checkout(top / "b" / "tests", top) == PurePath("b/tests")
+    assert path_in_checkout(top / "b" / "tests", top / "b") == PurePath("b/tests")
 
 
 def test_a_checkout_within_another_is_one_of_its_own(tmp_path: Path) -> None:
     """A submodule: by pytest's root, whose commit a run has."""
     top = _checkout(tmp_path, "folder")
     inner = _checkout(top / "inner", "file")
-    assert below_checkout(inner / "a", inner) == PurePath("a")
-    assert below_checkout(inner / "a", top) == PurePath("inner/a")
+    assert path_in_checkout(inner / "a", inner) == PurePath("a")
+    assert path_in_checkout(inner / "a", top) == PurePath("inner/a")
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ class InMemory(Store):
     def points_of(self, commits: Sequence[str]) -> list[CheckSummary]:
         """Summaries of the latency of every series."""
         return [
-            CheckSummary.of(run, record)
+            CheckSummary.from_record(run, record)
             for run, record in ((each.run, each.record) for each in self._checks)
             if run.commit in commits and not run.dirty
         ]

@@ -11,7 +11,7 @@ from pytest_quant.errors import UsageError
 from pytest_quant.history import open_store
 from pytest_quant.history.commits import compare_records, compare_run, find_sides
 from pytest_quant.history.compare.comparison import Comparison
-from pytest_quant.report.comparison import fault, verdict
+from pytest_quant.report.comparison_text import fault, verdict
 from pytest_quant.spec import SeriesKey
 from tests.support.repository import ScratchRepository
 from tests.unit.record.examples import RUN, a_check, a_pass, a_record

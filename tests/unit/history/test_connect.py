@@ -68,7 +68,7 @@ def test_a_current_history_is_opened_without_the_lock(history_url: str, monkeypa
     def writing(engine: object) -> None:
         raise AssertionError(engine)
 
-    monkeypatch.setattr(connect, "writing", writing)
+    monkeypatch.setattr(connect, "open_transaction", writing)
     assert open_store(history_url).runs() == []
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_quant.environment.revision import Committed
 from pytest_quant.history import open_store
-from pytest_quant.history.commits import find_base, of_run
+from pytest_quant.history.commits import find_base, find_run
 from pytest_quant.history.store import Store
 from tests.support.repository import ScratchRepository, make_repository
 from tests.unit.record.examples import RUN, a_pass
@@ -66,7 +66,7 @@ def test_equal_content_of_another_repository_is_no_base(store: Store, ours: Scra
     assert base.commit is not None
     assert base.commit.id == head
     assert base.description.endswith(f"; left out: runs of other repositories, {' '.join(OTHER)}")
-    assert f"of another repository, {' '.join(OTHER)}" in of_run(store, "other").description
+    assert f"of another repository, {' '.join(OTHER)}" in find_run(store, "other").description
 
 
 def test_where_no_repository_is_asked_for_all_are_there(store: Store, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from pytest_quant.history import open_store, writing
 from pytest_quant.history.rows import unpack
-from pytest_quant.history.writing import prune, thinned
+from pytest_quant.history.writing import prune, thin_record
 from pytest_quant.record import Record, Run
 from pytest_quant.result import LatencyFigures
 from tests.unit.record.examples import RUN, a_record, unavailable, with_latency
@@ -47,19 +47,19 @@ def _days_with_rounds(place: Path) -> list[int]:
 
 def test_every_other_figure_stays() -> None:
     """Of the repetition too; a record without latency is left as it is."""
-    full, thin = _with_rounds(), thinned(_with_rounds())
+    full, thin = _with_rounds(), thin_record(_with_rounds())
     assert isinstance(full.latency, LatencyFigures)
     assert isinstance(thin.latency, LatencyFigures)
     assert thin.latency.repeat == replace(full.latency, repeat=None, round_p50_ms={})
     assert replace(thin, latency=full.latency) == full
-    assert thinned(unavailable()) == unavailable()
+    assert thin_record(unavailable()) == unavailable()
 
 
 def test_the_newest_runs_are_kept_whole(place: Path) -> None:
     """By when they started; the others hold the thinned record."""
     assert prune(place, keep_runs=3)[:2] == (1, 1)
     assert _days_with_rounds(place) == [2, 3, 4]
-    assert open_store(place).records("run-1") == [thinned(_with_rounds()), unavailable()]
+    assert open_store(place).records("run-1") == [thin_record(_with_rounds()), unavailable()]
 
 
 def test_a_dry_run_tells_and_changes_nothing(place: Path) -> None:

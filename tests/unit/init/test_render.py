@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from pytest_quant.errors import UsageError
-from pytest_quant.init.model import ModelToTest
+from pytest_quant.init.model_search import ModelToTest
 from pytest_quant.init.project import Installation, Project, content, find_installation
 from pytest_quant.init.render import MARKER, InitFacts, gives_model, new_files, write_new
 from pytest_quant.spec import Signature, TensorInfo

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from pytest_quant.measure.accuracy import OutputPair, evaluate
+from pytest_quant.measure.evaluation import OutputPair, evaluate
 from pytest_quant.metrics import resolve_metric
 from pytest_quant.result import AccuracyResult
 

@@ -16,7 +16,7 @@ if mode == "alone within share":
     with locks.shared(device):
         tell("shares")
         sys.stdin.readline()
-        with locks.alone_within_share(device):
+        with locks.hold_alone(device):
             tell("alone")
         tell("shares again")
 else:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from pytest_quant.measure.interleave import Call
-from pytest_quant.measure.latency import Calls, measure
 from pytest_quant.measure.latency_figures import MachineState
+from pytest_quant.measure.timed_rounds import Calls, measure
 from pytest_quant.result import LatencyResult
 from pytest_quant.spec import LatencyPlan
 

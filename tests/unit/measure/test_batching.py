@@ -91,7 +91,7 @@ def test_samples_on_another_axis_are_put_in_front() -> None:
     assert batched.output_axes == {"y": None, "z": 1}
     _, batched = batching_of(lambda feeds: {"z": np.stack([feeds["x"].T] * 3)}, batch_size=16)
     assert batched.output_axes == {"z": 2}
-    given = batched.by_sample({"z": np.arange(3 * 2 * 4).reshape(3, 2, 4)}, 4)["z"]
+    given = batched.put_samples_first({"z": np.arange(3 * 2 * 4).reshape(3, 2, 4)}, 4)["z"]
     assert given.shape == (4, 3, 2)
     assert given[1].tolist() == [[1, 5], [9, 13], [17, 21]]
 
@@ -102,7 +102,7 @@ def test_an_output_without_an_axis_of_samples_is_run_one_by_one() -> None:
     why = f"{ID} runs sample by sample: output 'z' has shape (48, 2) for 16 samples, and no axis counts them"
     assert (batched.batch_size, batched.output_axes, batched.notes) == (1, {"y": 0, "z": None}, (why,))
     assert engine.runs == [16, 8, *[1] * 9]
-    assert batched.by_sample({"y": np.ones((1, 2)), "z": np.ones((3, 2))}, 1)["z"].shape == (1, 3, 2)
+    assert batched.put_samples_first({"y": np.ones((1, 2)), "z": np.ones((3, 2))}, 1)["z"].shape == (1, 3, 2)
 
 
 def test_an_axis_that_the_user_names() -> None:
@@ -260,7 +260,7 @@ def test_what_is_finite_in_one_batch_only_is_named(together: bool) -> None:
         return {"y": np.where(lost, np.nan, feeds["x"])}
 
     _, batched = batching_of(play)
-    how = "together and one by one sample 5 of output 'y' is finite in only one of them; it is evaluated"
+    how = "together and one by one sample 5 of output 'y' is finite in only one run; it is evaluated"
     assert f"for 8 samples {how}" in batched.notes[0]
     assert batched.mixed == batched.notes[0]
 
@@ -382,7 +382,7 @@ def test_an_output_that_is_not_by_sample_is_an_error() -> None:
     for array, axis in ((np.ones((3, 2)), 0), (np.ones((2, 3)), 0), (np.ones(4), 1)):
         moved = replace(batched, output_axes={"y": axis})
         with pytest.raises(ModelError) as raised:
-            moved.by_sample({"y": array}, 4)
+            moved.put_samples_first({"y": array}, 4)
         assert str(raised.value) == (
             f"output 'y' does not hold one value for each sample\n  got: shape {array.shape} for a batch of 4\n"
             f"  allowed: 4 on axis {axis}\n"

@@ -15,7 +15,7 @@ import pytest
 from pytest_quant.measure.timing import CONFIRMING
 from pytest_quant.result import LatencyResult, Status
 from pytest_quant.spec import LatencyPlan, Limits
-from pytest_quant.verdict.latency import latency_verdicts
+from pytest_quant.verdict.latency_limits import latency_verdicts
 from tests.unit.measure.simulated import SimulatedTime
 
 LAUNCHES = 100

@@ -9,7 +9,7 @@ from typing import Literal
 import psutil
 import pytest
 
-from pytest_quant.measure.sessions import Sessions
+from pytest_quant.measure.engine_trio import EngineTrio
 from pytest_quant.measure.timing import add_launches, next_look
 from pytest_quant.result import LatencyResult
 from pytest_quant.spec import LatencyPlan, Limits
@@ -39,7 +39,7 @@ def launched(
 ) -> LatencyResult:
     """Time a check here, and add launches as long as `doubts`, which are asked for one after the other, say so."""
     timed = played("quiet"), played("quiet")
-    with Sessions(*timed, "huge") as sessions:
+    with EngineTrio(*timed, "huge") as sessions:
         first = sessions.measure(PLAN)
     tools = quiet_tools(folder, steps)
     subjects = timed[0], played(candidate, OnlyHere() if candidate == "only here" else None)
@@ -110,7 +110,7 @@ def test_a_first_launch_that_was_disturbed_is_made_again_where_their_number_is_o
 ) -> None:
     """Once, in a process of its own, and a note says why; else it is not repeated, and the reason stays."""
     steps, timed = QuietSteps(), (played("quiet"), played("quiet"))
-    with Sessions(*timed, "huge") as sessions:
+    with EngineTrio(*timed, "huge") as sessions:
         void = replace(sessions.measure(PLAN), reasons=("the null is off",))
     judge = Doubting(CHECK.limits, doubts=[not is_open])
     tools = quiet_tools(tmp_path, steps)

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 
 from pytest_quant.measure.interleave import Block
-from pytest_quant.measure.latency import _decided
 from pytest_quant.measure.latency_figures import (
     MachineState,
     _times_throttled,
     budget_reasons,
     disturbances_between,
+    explain_widening,
     latency_figures,
     null_reasons,
-    widening,
 )
+from pytest_quant.measure.timed_rounds import _is_decided
 from pytest_quant.result import Blocks, Interval, LatencyResult, PercentileBound, TokenTime
 from pytest_quant.spec import LatencyPlan, Spread
 from pytest_quant.stats.ratio import percentile_bounds, runs_needed
@@ -73,7 +73,12 @@ def test_every_figure_of_a_latency() -> None:
     runs_ms = [run / 1e6 for item in sides[2] for run in item.runs_ns]
     tails = {each: percentile_bounds(runs_ms, each, confidence=0.9, clusters=12) for each in (90.0, 95.0, 99.0)}
     assert (result.batch_size, result.rounds, result.rounds_by_set, result.sets) == (3, 12, (12,), 1)
-    assert (result.confidence, result.looks, result.reasons, result.widened) == (0.9, 2, (), widening(ratio, 12, PLAN))
+    assert (result.confidence, result.looks, result.reasons, result.widened) == (
+        0.9,
+        2,
+        (),
+        explain_widening(ratio, 12, PLAN),
+    )
     for actual, side, cold_ns in zip((result.reference, result.null, result.candidate), sides, (4, 4, 2), strict=True):
         assert actual == Blocks(tuple(item.runs_ns for item in side), (1_000_000 * cold_ns,) * 12)
     p90_ms, p99_ms = np.percentile(runs_ms, [90, 99])
@@ -203,7 +208,7 @@ FOUND = replace(
 )
 def test_when_everything_is_decided(result: LatencyResult, plan: LatencyPlan, decided: bool) -> None:
     """Each limit outside of its interval, as the verdict will have it; without limits, a precise speedup."""
-    assert _decided(result, plan) is decided
+    assert _is_decided(result, plan) is decided
 
 
 STEADY = [100.0, 101.0] * 12
@@ -224,15 +229,15 @@ def test_a_runner_whose_sessions_differ_more_tolerates_more(sd: float, *, off: b
 def test_what_widens_an_interval_is_one_sentence() -> None:
     """Sessions, that the null shows more than was known, and rounds that are alike, each as far as it counts."""
     plan = LatencyPlan()
-    sentence = widening(judged(STEADY, STEADY), 24, plan)
+    sentence = explain_widening(judged(STEADY, STEADY), 24, plan)
     assert sentence == "the 95 % interval allows for sessions that differ by 0.45 % (standard deviation)"
-    shown = widening(judged(STEADY, STEADY, null=1.02), 24, plan)
+    shown = explain_widening(judged(STEADY, STEADY, null=1.02), 24, plan)
     assert shown == f"{sentence.replace('0.45', '0.99')} that this launch's null shows"
     waves = [100.0] * 12 + [104.0] * 12
-    alike = widening(judged(waves, STEADY), 24, plan)
+    alike = explain_widening(judged(waves, STEADY), 24, plan)
     assert alike.startswith(f"{sentence} and for slow waves: each round resembles the one before it (r = 0.")
     assert alike.endswith("), so 24 rounds count as 1.3")
-    assert widening(judged(STEADY, STEADY, sd=0.0), 24, plan) == ""
+    assert explain_widening(judged(STEADY, STEADY, sd=0.0), 24, plan) == ""
 
 
 BEFORE = MachineState(at_s=100.0, own_s=5.0, busy_s=50.0, stolen_s=1.0, throttled=3, processors=4)

@@ -55,7 +55,7 @@ def test_two_that_share_a_card_and_want_it_alone_take_turns(nvml_stub: NvmlStub)
     with locks.shared("cuda:0"):
         go_on(process)
         assert line(process).startswith("waiting for cuda:0: another process uses it")
-        with locks.alone_within_share("cuda:0"):
+        with locks.hold_alone("cuda:0"):
             assert not can_have("cuda:0", "shared")
         assert not can_have("cuda:0", "exclusive")
     said = process.communicate()[0].splitlines()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_quant.measure.accuracy import OutputPair, evaluate
+from pytest_quant.measure.evaluation import OutputPair, evaluate
 from pytest_quant.metrics import Metric, resolve_metric
 from pytest_quant.result import AccuracyResult
 from pytest_quant.spec import ChannelGroup

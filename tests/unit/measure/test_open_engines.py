@@ -17,9 +17,9 @@ from pytest_quant.backends import Feeds
 from pytest_quant.backends.readback import LayerTime
 from pytest_quant.errors import BuildError, UsageError
 from pytest_quant.measure.build import BuiltEngine
+from pytest_quant.measure.engine_trio import LayerProfile, profile_layers
 from pytest_quant.measure.engines import TimingSubject
 from pytest_quant.measure.lock import DeviceLocks
-from pytest_quant.measure.sessions import LayerProfile, profile_layers
 from pytest_quant.metrics import Metric
 from pytest_quant.spec import EngineSpec, LatencyPlan, Model, Signature
 from tests.support.measuring import quiet_tools

@@ -19,7 +19,7 @@ from pytest_quant.data import Data, open_data
 from pytest_quant.measure import batching
 from pytest_quant.measure import outputs as streams
 from pytest_quant.measure.batching import OpenEngine, RangeRunner, find_batching
-from pytest_quant.measure.outputs import Chunk, read_outputs, record_outputs, run_over, side_by_side
+from pytest_quant.measure.outputs import Chunk, pair_outputs, read_outputs, record_outputs, run_over
 from pytest_quant.spec import Dataset, Model, Signature
 from tests.support.measuring import built_of, leading
 from tests.unit.measure.played import Played, data_of, inputs, numbers, played
@@ -238,7 +238,7 @@ def cut(ends: list[int], values: np.ndarray = VALUES) -> Iterator[Chunk]:
 @given(ours=st.sets(st.integers(1, 99)), theirs=st.sets(st.integers(1, 99)))
 def test_both_sides_are_cut_at_the_same_samples(ours: set[int], theirs: set[int]) -> None:
     """However each side is cut, pairs cover every sample once, in order, with equal bounds."""
-    pairs = list(side_by_side(cut([*ours, 100]), cut([*theirs, 100])))
+    pairs = list(pair_outputs(cut([*ours, 100]), cut([*theirs, 100])))
     assert all(len(pair.reference["y"]) == len(pair.candidate["y"]) == pair.n for pair in pairs)
     assert [pair.start for pair in pairs] == [0, *np.cumsum([pair.n for pair in pairs])[:-1]]
     np.testing.assert_array_equal(np.concatenate([pair.reference["y"] for pair in pairs]), VALUES)
@@ -332,7 +332,7 @@ def test_large_outputs_are_gone_before_the_next_are_made(monkeypatch: pytest.Mon
     data = data_of(numbers(12), inputs(x=(2 if pads else None, 2)))
     sides = [replace(batched(2, pads=pads, play=play), output_bytes=64) for _ in range(2)]
     n = 0
-    for pair in side_by_side(*(run_over(opened, data) for opened in sides)):
+    for pair in pair_outputs(*(run_over(opened, data) for opened in sides)):
         n += pair.n
         del pair
     assert (n, len(alive), most) == (12, 12, 2)

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pytest_quant.measure.sessions import Sessions, _ranges, collapse
+from pytest_quant.measure.engine_trio import EngineTrio, _ranges, collapse
 from pytest_quant.spec import LatencyPlan, Pages
 from tests.unit.measure.played_apart import played
 
@@ -57,7 +57,7 @@ def test_memory_that_is_used_is_moved_and_keeps_its_contents(small_pages: tuple[
 @pytest.mark.parametrize("pages", ["huge", "small"])
 def test_the_pages_under_sessions_are_those_that_were_asked_for(pages: Pages) -> None:
     """And the figures say which, so that they are never compared with figures of the others."""
-    with Sessions(played("quiet"), played("quiet"), pages) as sessions:
+    with EngineTrio(played("quiet"), played("quiet"), pages) as sessions:
         latency = sessions.measure(LatencyPlan(max_s=0.2, max_warmup_s=0.01))
     assert latency.small_pages is (pages == "small" or not collapse())
 

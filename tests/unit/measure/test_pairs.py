@@ -12,7 +12,7 @@ import pytest
 from pytest_quant.measure.interleave import Block, time_block
 from pytest_quant.measure.pairs import CANDIDATE, MOST_VOID, PairedTimes, TimedPair, time_pair, time_pairs
 from pytest_quant.spec import LatencyPlan
-from pytest_quant.stats.draws import PAIR_LOOKS
+from pytest_quant.stats.means import PAIR_LOOKS
 from tests.unit.measure.simulated import SimulatedTime
 
 LIMIT = math.log(1.05)

@@ -11,10 +11,10 @@ import numpy as np
 import onnx
 import pytest
 
-from pytest_quant.backends import TF32, Engine, Offer, with_tf32
+from pytest_quant.backends import TF32, Engine, Offer, set_tf32
 from pytest_quant.backends.offer import OVERRIDE
 from pytest_quant.errors import BuildError, ModelError
-from pytest_quant.measure import sessions
+from pytest_quant.measure import engine_trio
 from pytest_quant.measure.engines import refuse_quantized
 from pytest_quant.measure.pipeline import Measurement
 from pytest_quant.readers import FLAG, Key
@@ -104,14 +104,14 @@ def no_override(monkeypatch: pytest.MonkeyPatch) -> None:
 def paced(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Paced:
     """The only backend, on a clock that its engines move."""
     time = SimulatedTime()
-    monkeypatch.setattr(sessions, "measure", time.measure_calls)
+    monkeypatch.setattr(engine_trio, "measure", time.measure_calls)
     bench.backend = backend = Paced(bench, time)
     return backend
 
 
 def measured(bench: Bench, precision: str) -> Measurement:
     """Measure the check of int8 against a reference of `precision`."""
-    rounding = with_tf32(FLOAT, allowed=True)
+    rounding = set_tf32(FLOAT, allowed=True)
     timed = {"fp32": None, "tf32": rounding}.get(precision, replace(FLOAT, precision=precision))
     return bench.measure(
         latency=LatencyPlan(), latency_off="", reference_precision=precision, timed_reference=timed

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_quant.measure.accuracy import evaluate
+from pytest_quant.measure.evaluation import evaluate
 from pytest_quant.metrics import Metric, resolve_metric
 from pytest_quant.result import AccuracyResult, Status
 from pytest_quant.spec import Limits
-from pytest_quant.verdict.accuracy import accuracy_verdicts
+from pytest_quant.verdict.accuracy_limits import accuracy_verdicts
 from pytest_quant.verdict.doubt import doubt_worthless_scores
 from tests.unit.measure.evaluated import outputs, pairs
 

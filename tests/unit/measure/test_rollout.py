@@ -206,7 +206,7 @@ def test_a_start_whose_size_nothing_tells(x: TensorInfo, h: TensorInfo) -> None:
     with pytest.raises(DataError) as raised:
         started(x, h, np.ones((5, 7)))
     assert str(raised.value) == (
-        "the start of state 'h' has a size that nothing tells\n"
-        f"  got: shape {h.shape}, of which one free size is that of the batch\n"
+        "the start of state 'h' has an unknown size\n"
+        f"  got: shape {h.shape}, whose only free size is the batch\n"
         "  next: give the start as an input of that name, {'h': np.zeros(...)}"
     )

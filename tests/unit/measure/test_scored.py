@@ -21,7 +21,7 @@ from pytest_quant.metrics.drop import answers_of
 from pytest_quant.result import Baseline, Measured, Status
 from pytest_quant.spec import Check, Dataset, EngineSpec, Limits, Model, Scores
 from pytest_quant.stats.paired import mcnemar_p, tango_interval
-from pytest_quant.stats.runs import run_noise, tango_of_runs, with_run_noise
+from pytest_quant.stats.runs import add_run_noise, run_noise, tango_of_runs
 from tests.support.measuring import QuietSteps
 from tests.unit.data.test_score_pairs import sample, samples
 from tests.unit.record.examples import verdicts_on
@@ -80,7 +80,7 @@ def test_several_runs_widen_the_interval_by_their_noise() -> None:
     accuracy = measured(Scores.from_arrays(reference, candidate), max_drop=1.0).accuracy
     noise = run_noise(100 * reference, 100 * candidate)
     ends = tuple(100 * end for end in tango_of_runs(reference, candidate))
-    low, high = with_run_noise(accuracy.drop or 0.0, (ends[0], ends[1]), noise)
+    low, high = add_run_noise(accuracy.drop or 0.0, (ends[0], ends[1]), noise)
     assert noise.variance > 0.0
     assert accuracy.drop_ci is not None
     assert list(accuracy.drop_ci) == pytest.approx([low, high])
@@ -116,7 +116,7 @@ def test_few_samples_that_vary_are_told_how_many_their_interval_needs() -> None:
     result = measured(scores, max_drop=2.0, min_ratio=0.98, min_accuracy=98.0, min_reference_accuracy=98.0)
     verdicts = {verdict.limit: verdict for verdict in verdicts_on(result, None)}
     assert {verdict.status for verdict in verdicts.values()} == {Status.INCONCLUSIVE}
-    more = f"with 30 samples; about {result.accuracy.n_to_resolve} samples would tell"
+    more = f"with 30 samples; about {result.accuracy.n_to_resolve} samples would decide"
     assert verdicts["max_drop"].reason.endswith(more)
     assert [limit for limit, verdict in verdicts.items() if "would do" in verdict.reason] == []
 
@@ -314,7 +314,7 @@ def test_means_of_a_baselines_runs_differ_by_less_than_single_runs() -> None:
     noise = replace(noise, variance=noise.variance / (1 + 1 / 3) * (1 / 3 + 1 / 3))
     low, high = (100 * end for end in tango_of_runs(kept[None] / 100, in_order_of_ids))
     assert result.drop_ci is not None
-    assert list(result.drop_ci) == pytest.approx(list(with_run_noise(result.drop or 0.0, (low, high), noise)))
+    assert list(result.drop_ci) == pytest.approx(list(add_run_noise(result.drop or 0.0, (low, high), noise)))
 
 
 @pytest.mark.parametrize(

@@ -18,10 +18,10 @@ from pytest_quant.backends.workload import WORKLOADS
 from pytest_quant.errors import BackendUnavailable, LaunchError, UsageError
 from pytest_quant.measure import selftest
 from pytest_quant.measure.selftest import Effort, LogTimes, held_limits, kinds_noise, run_selftest, session_draws
-from pytest_quant.report.selftest import to_write
+from pytest_quant.report.selftest_page import round_limit
 from pytest_quant.result import Blocks, LatencyResult, SelfTest
 from pytest_quant.spec import UNMEASURED, LatencyPlan, Spread
-from pytest_quant.stats.draws import session_spread
+from pytest_quant.stats.means import session_spread
 from pytest_quant.stats.rounds import Looks, judge_ratio
 from tests.support.measuring import QuietSteps
 from tests.unit.record.examples import LATENCY
@@ -252,4 +252,4 @@ def test_five_launches_hold_a_smaller_limit() -> None:
 @pytest.mark.parametrize(("limit", "written"), [(0.2, 0.5), (2.0, 2.0), (2.01, 2.5), (17.0, 20.0), (61.0, 70.0)])
 def test_a_limit_is_written_as_a_round_number_above_it(limit: float, written: float) -> None:
     """Never below what is held."""
-    assert to_write(limit) == written
+    assert round_limit(limit) == written

@@ -10,12 +10,12 @@ from functools import partial
 
 import pytest
 
-from pytest_quant.measure.latency import Calls, Reopening
-from pytest_quant.measure.timing import with_over
+from pytest_quant.measure.timed_rounds import Calls, Reopening
+from pytest_quant.measure.timing import join_launches
 from pytest_quant.result import LatencyResult, Status
 from pytest_quant.spec import UNMEASURED, LatencyPlan, Limits, Spread
-from pytest_quant.stats.draws import LOOK_CONFIDENCE
-from pytest_quant.verdict.latency import latency_verdicts
+from pytest_quant.stats.means import LOOK_CONFIDENCE
+from pytest_quant.verdict.latency_limits import latency_verdicts
 from tests.unit.measure.simulated import SimulatedTime
 
 LIMIT = 1 / 1.03
@@ -215,7 +215,7 @@ def test_intervals_enclose_the_true_ratio(launches: int, session_sd: float) -> N
         results = [timed(1.02, session_sd, 1000 * seed + launch, plan, 25 * MB)[0] for launch in range(launches)]
         span = results[0].speedup_ci
         if launches > 1:
-            over = with_over(results[0], results, LOOK_CONFIDENCE).over
+            over = join_launches(results[0], results, LOOK_CONFIDENCE).over
             assert over is not None
             span = over.speedup_ci
         held += span.low <= 1 / 1.02 <= span.high

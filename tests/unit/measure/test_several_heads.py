@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import softmax
 
-from pytest_quant.measure.accuracy import OutputPair, evaluate
+from pytest_quant.measure.evaluation import OutputPair, evaluate
 from pytest_quant.metrics import resolve_metric
 from pytest_quant.result import AccuracyResult, Status
 from pytest_quant.spec import Limits
-from pytest_quant.verdict.accuracy import accuracy_verdicts
-from pytest_quant.verdict.doubt import unread_outputs
+from pytest_quant.verdict.accuracy_limits import accuracy_verdicts
+from pytest_quant.verdict.doubt import note_unread_outputs
 
 Side = Mapping[str, np.ndarray]
 N = 400
@@ -72,7 +72,7 @@ def test_a_destroyed_head_beside_a_good_one_passes_no_agreement(second: str, lab
     named = compared({"a": first, "b": head}, {"a": near(first, 4), "b": other}, labels, "a")
     assert named.agreement_outputs == ("a",)
     assert [each.status for each in accuracy_verdicts(Limits(min_agreement=90), named, None)] == [Status.PASS]
-    assert unread_outputs(Limits(min_agreement=90), named, "a") == (
+    assert note_unread_outputs(Limits(min_agreement=90), named, "a") == (
         f"no limit reads output 'b' (SQNR {sqnr(head, other)} dB)",
     )
 
@@ -96,7 +96,7 @@ def test_an_output_without_classes_is_no_part_of_agreement(name: str, shape: tup
     assert result.agreement_outputs == ("a",)
     limits = Limits(min_agreement=95, max_drop=5.0)
     assert {verdict.status for verdict in accuracy_verdicts(limits, result, None)} == {Status.PASS}
-    (note,) = unread_outputs(limits, result, None)
+    (note,) = note_unread_outputs(limits, result, None)
     assert note.startswith(f"no limit reads output '{name}' (SQNR ")
 
 

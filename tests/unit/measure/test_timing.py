@@ -14,15 +14,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_quant.measure import sessions
+from pytest_quant.measure import engine_trio
+from pytest_quant.measure.engine_trio import device_note
 from pytest_quant.measure.engines import TimingSubject
 from pytest_quant.measure.lock import DeviceLocks
-from pytest_quant.measure.sessions import device_note
-from pytest_quant.measure.timing import CONFIRMING, _time_apart, plan_for, time_check, timed_within
+from pytest_quant.measure.timing import CONFIRMING, _time_apart, plan_for, time_check, time_with_confirmation
 from pytest_quant.result import DeviceTimes, Interval, LatencyResult, PercentileBound, Status, TokenTime
 from pytest_quant.spec import LatencyPlan, Limits
 from pytest_quant.verdict import Judge
-from pytest_quant.verdict.latency import latency_verdicts
+from pytest_quant.verdict.latency_limits import latency_verdicts
 from tests.support.measuring import quiet_tools
 from tests.support.nvml_stub import NvmlStub, StubCard, each
 from tests.unit.measure.played_apart import PlayedBackend, played
@@ -86,7 +86,7 @@ class Simulated:
 def time(monkeypatch: pytest.MonkeyPatch) -> SimulatedTime:
     """The clock of every measurement."""
     time = SimulatedTime()
-    monkeypatch.setattr(sessions, "measure", time.measure_calls)
+    monkeypatch.setattr(engine_trio, "measure", time.measure_calls)
     return time
 
 
@@ -167,7 +167,7 @@ def test_neighbours_on_the_card_are_looked_for_before_and_after(
         asked_ns.append(time.now_ns)
         return there[len(asked_ns) - 1]
 
-    monkeypatch.setattr(sessions, "gpu_neighbours", gpu_neighbours)
+    monkeypatch.setattr(engine_trio, "gpu_neighbours", gpu_neighbours)
     result = timed(Limits(), Simulated(time, 2.0, "cuda:0"), Simulated(time, 1.0, "cuda:0"), tmp_path)
     note = "shared GPU: other processes have it open: 7 (train), 9 (serve)"
     assert [item for item in result.notes if item.startswith("shared")] == [note]
@@ -277,7 +277,7 @@ class Check:
     def run(self, max_s: float = 10.0) -> LatencyResult:
         """Time the check within `max_s`."""
         plan = LatencyPlan(max_s=max_s, least_speedup=self.limit)
-        return timed_within(plan, self.once, Judge(Limits(min_speedup=self.limit)))
+        return time_with_confirmation(plan, self.once, Judge(Limits(min_speedup=self.limit)))
 
     def statuses(self, latency: LatencyResult) -> list[Status]:
         """What the limit says."""
@@ -332,7 +332,7 @@ def test_a_close_failure_is_confirmed_in_a_fresh_process(limit: float, apart: in
         return check.once(plan)
 
     plan = LatencyPlan(least_speedup=limit)
-    result = timed_within(plan, check.once, Judge(Limits(min_speedup=limit)), measure_apart)
+    result = time_with_confirmation(plan, check.once, Judge(Limits(min_speedup=limit)), measure_apart)
     assert check.statuses(result) == [Status.FAIL]
     assert len(fresh) == apart
     assert len(check.plans) == 2
@@ -367,7 +367,7 @@ def test_every_limit_that_is_barely_broken_is_confirmed_in_a_fresh_process(
         fresh.append(plan)
         return figures
 
-    assert timed_within(LatencyPlan(), lambda _: figures, Judge(limits), measure_apart).repeat == figures
+    assert time_with_confirmation(LatencyPlan(), lambda _: figures, Judge(limits), measure_apart).repeat == figures
     assert bool(fresh) is apart
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pytest_quant.backends.apart import end_running
+from pytest_quant.backends.child_process import end_children
 from pytest_quant.errors import LaunchError
 from pytest_quant.measure.timing_process import TimingJob, TimingProcess, read_header
 from pytest_quant.result import TimedSample
@@ -144,7 +144,7 @@ def test_another_thread_can_end_it(tmp_path: Path) -> None:
     """As the steps of a run of pytest do."""
     with TimingProcess(saved(tmp_path, "hangs in a run")) as launch, ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(launch.measure, PLAN)
-        assert end_running()
+        assert end_children()
         with pytest.raises(LaunchError, match="it died with signal 9"):
             waiting.result()
 

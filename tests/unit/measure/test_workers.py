@@ -11,7 +11,7 @@ import pytest
 from pytest_quant.backends import Backend, Offer
 from pytest_quant.measure.batching import OpenEngine
 from pytest_quant.measure.build import BuiltEngine
-from pytest_quant.measure.workers import Workers, _moved
+from pytest_quant.measure.workers import Workers, _move_files
 from pytest_quant.spec import EngineSpec, Model
 from pytest_quant.testing import NumpyBackend
 from tests.support.measuring import QuietSteps, leading
@@ -39,13 +39,13 @@ MODULE = Model("net", module=object())
         ("local:2", opened_of(MODULE), "no other process has the torch module"),
         ("local:2", opened_of(FILE, MODULE), "no other process has the torch module"),
         ("local:2", opened_of(FILE, device="cuda:0"), "workers of this machine would share cuda:0"),
-        ("local:2", opened_of(FILE, held=lambda: None), "it cannot be sent to another one"),
+        ("local:2", opened_of(FILE, held=lambda: None), "it cannot be sent to another process"),
     ],
     ids=["function", "module", "quantized module", "gpu", "backend"],
 )
 def test_what_cannot_be_elsewhere_runs_here_and_says_so(place: str, opened: OpenEngine, why: str) -> None:
     """The note is of the engine, and in its record."""
-    taken = Workers(place, QuietSteps()).taking(opened)
+    taken = Workers(place, QuietSteps()).take_engine(opened)
     assert taken.workers is None
     (note,) = taken.notes
     assert note.startswith(f"played-int8-static is evaluated in this process alone: {why}")
@@ -63,7 +63,7 @@ def test_what_cannot_be_elsewhere_runs_here_and_says_so(place: str, opened: Open
 def test_all_else_is_taken(place: str, opened: OpenEngine) -> None:
     """A model with a state too: it begins anew with each batch."""
     workers = Workers(place, QuietSteps())
-    assert workers.taking(opened) == replace(opened, workers=workers)
+    assert workers.take_engine(opened) == replace(opened, workers=workers)
 
 
 def test_files_that_were_sent_lie_as_they_did(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_files_that_were_sent_lie_as_they_did(tmp_path: Path) -> None:
         opened_of(Model("net", path=here / "float/net.onnx"), Model("net", path=here / "int8/net.onnx")).built,
         folder=here / "engine",
     )
-    moved = _moved(built, sent, there)
+    moved = _move_files(built, sent, there)
     assert moved.spec.quantized is not None
     assert moved.spec.model.path is not None
     assert moved.spec.quantized.path is not None
@@ -88,4 +88,4 @@ def test_files_that_were_sent_lie_as_they_did(tmp_path: Path) -> None:
 def test_an_engine_without_files_has_its_folder_there(tmp_path: Path) -> None:
     """A backend may read that it is empty."""
     built = replace(opened_of(Model("net")).built, folder=tmp_path / "here")
-    assert _moved(built, {}, tmp_path / "there").folder.is_dir()
+    assert _move_files(built, {}, tmp_path / "there").folder.is_dir()

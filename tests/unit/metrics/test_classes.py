@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import rel_entr, softmax
 
-from pytest_quant.metrics.channels import split, with_groups
+from pytest_quant.metrics.channels import add_groups, split
 from pytest_quant.metrics.classes import MOST_CLASSES, ClassError
 from pytest_quant.result import ClassScore, WorstClass
 from pytest_quant.spec import ChannelGroup
@@ -150,7 +150,7 @@ def test_groups_side_by_side_are_the_output(cuts: list[int], axis: int, seed: in
 
 def test_groups_stand_beside_the_outputs_by_their_names() -> None:
     """The whole output stays, for a metric that reads all of it."""
-    result = with_groups({"head": HEAD, "other": HEAD}, [BOXES, SCORES])
+    result = add_groups({"head": HEAD, "other": HEAD}, [BOXES, SCORES])
     assert {name: array.shape for name, array in result.items()} == {
         "head": (2, 6, 5),
         "other": (2, 6, 5),
@@ -179,7 +179,7 @@ def test_groups_stand_beside_the_outputs_by_their_names() -> None:
 def test_groups_of_channels_that_do_not_fit(groups: list[tuple[Any, ...]], words: str) -> None:
     """The output with its shape, and the channels that are meant."""
     chosen = [ChannelGroup(*group) for group in groups]
-    assert words in said(lambda: with_groups({"head": HEAD, "head.taken": HEAD, "flat": np.zeros(3)}, chosen))
+    assert words in said(lambda: add_groups({"head": HEAD, "head.taken": HEAD, "flat": np.zeros(3)}, chosen))
 
 
 @given(

@@ -25,7 +25,7 @@ def test_a_drop_is_how_much_worse_the_candidate_is(better: Literal["higher", "lo
     reference, candidate = np.array([[2.0], [4.0]] * 5), np.array([[5.0], [6.0]] * 5)
     scores = PairedStatistics(metric)
     scores.add(reference, candidate, np.zeros(10), np.ones(10, dtype=bool), 0)
-    result = scores.added_to(AccuracyResult(n=10), None, 0.9)
+    result = scores.add_to(AccuracyResult(n=10), None, 0.9)
     assert (result.metric, result.unit, result.better, result.confidence) == ("own", "m", better, 0.9)
     assert (result.reference, result.candidate, result.drop) == (3.0, 5.5, drop)
     assert result.drop_ci is not None
@@ -38,7 +38,7 @@ def of(metric: object, reference: np.ndarray, candidate: np.ndarray, labels: np.
     assert isinstance(metric, Metric)
     scores = PairedStatistics(resolve_wrapped(metric))
     scores.add(reference, candidate, labels, np.ones(len(labels), dtype=bool), 0)
-    return scores.added_to(AccuracyResult(n=len(labels)), None, 0.95)
+    return scores.add_to(AccuracyResult(n=len(labels)), None, 0.95)
 
 
 def _right(outputs: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -122,7 +122,7 @@ def test_a_slow_metric_has_fewer_resamples(monkeypatch: pytest.MonkeyPatch, scor
     outputs, candidate = scores(0)
     scored = PairedStatistics(metric)
     scored.add(outputs, candidate, np.arange(40) % 6, np.ones(40, dtype=bool), 0)
-    result = scored.added_to(AccuracyResult(n=40), None, 0.95)
+    result = scored.add_to(AccuracyResult(n=40), None, 0.95)
     assert shown == [f"bootstrap of acc, {done} of {resamples} resamples" for done in range(resamples)]
     assert (result.drop_ci is None) is (resamples == 0)
     why = f"one score of 'acc' takes {score_s} s, all may take 120 s; next: fewer samples"
@@ -139,7 +139,7 @@ def test_a_third_party_that_gives_no_score() -> None:
     scores = PairedStatistics(resolve_wrapped(Metric(refuses, name="auc")))
     outputs = np.zeros((5, 2))
     scores.add(outputs, outputs, np.zeros(5), np.ones(5, dtype=bool), 0)
-    message = said(lambda: scores.added_to(AccuracyResult(n=5), None, 0.95))
+    message = said(lambda: scores.add_to(AccuracyResult(n=5), None, 0.95))
     assert message.startswith("metric 'auc' gives no score for 5 samples\n  got: ValueError: only one class\n")
 
 

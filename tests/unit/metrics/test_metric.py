@@ -31,7 +31,7 @@ class Loud:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"better": "up"}, "Metric: better tells the direction\n  got: 'up'"),
+        ({"better": "up"}, "Metric: better gives the direction\n  got: 'up'"),
         ({"fn": "f1"}, "Metric: fn must be callable\n  got: 'f1'"),
         ({"fn": Loud}, f"Metric: fn is a class\n  got: {Loud!r}\n  next: give an object, Loud()"),
         ({"unit": 3}, "Metric: unit must be text\n  got: 3"),

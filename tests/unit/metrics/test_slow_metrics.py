@@ -39,7 +39,7 @@ class Slow:
         )
         scored = PairedStatistics(metric)
         scored.add(right, wrong, np.arange(n) % 6, np.ones(n, dtype=bool), 0)
-        return scored.added_to(AccuracyResult(n=n), margin, 0.95)
+        return scored.add_to(AccuracyResult(n=n), margin, 0.95)
 
     def aggregate(self, rows: np.ndarray) -> float:
         """Return the percentage of right answers."""
@@ -138,5 +138,5 @@ def test_texts_as_labels_are_resampled_each_time() -> None:
     labels = np.array(["a", "b"] * 10, dtype=object)
     scored = PairedStatistics(replace(metric, aggregate=lambda rows: float(np.mean(rows["output"][:, 0]))))
     scored.add(np.ones((20, 2)), np.ones((20, 2)), labels, np.ones(20, dtype=bool), 0)
-    assert scored.added_to(AccuracyResult(n=20), 1.0, 0.95).drop == 0.0
+    assert scored.add_to(AccuracyResult(n=20), 1.0, 0.95).drop == 0.0
     assert keys == [""]

@@ -162,7 +162,7 @@ def test_the_same_infinity_on_both_sides_is_sound() -> None:
     assert sound_rows(r, c).tolist() == [True, False, False]
     fault = find_unsound("y", c, np.array([True, True, False]), start=0)
     assert fault is not None
-    assert fault.detail == "finite where the reference is infinite"
+    assert fault.detail == "finite, and the reference is infinite"
 
 
 @pytest.mark.parametrize("dtype", ["int64", "bool", "U1"])
@@ -202,9 +202,9 @@ def test_outputs_that_are_not_finite() -> None:
         "the reference gives NaN in output 'y'\n  got: sample 11\n"
     )
     sound = np.array([True, False, True])
-    expected = OutputFault("y", "not finite", 11, "NaN or Inf where the reference is finite")
+    expected = OutputFault("y", "not finite", 11, "NaN or Inf, and the reference is finite")
     assert find_unsound("y", spoiled, sound, 10) == expected
-    expected = OutputFault("y", "not finite", 11, "finite where the reference is infinite")
+    expected = OutputFault("y", "not finite", 11, "finite, and the reference is infinite")
     assert find_unsound("y", F32, sound, 10) == expected
     assert find_unsound("y", spoiled, np.ones(3, dtype=bool), 10) is None
 

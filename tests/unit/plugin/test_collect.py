@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from pytest_quant.backends import Availability, get_backend
-from pytest_quant.marks.check import checks_of
+from pytest_quant.marks.expansion import checks_of
 from pytest_quant.marks.keys import read
-from pytest_quant.plugin.collect import simulate_check, with_settings
+from pytest_quant.plugin.collect import apply_settings, simulate_check
 from pytest_quant.plugin.settings import read_settings
 from pytest_quant.spec import Check, Dataset, EngineSpec, LatencyPlan, Model
 
 
 def _check(pytester: pytest.Pytester, *args: str) -> Check:
     (check,) = checks_of(read({"batch_size": 4}), "ort")
-    return with_settings(check, read_settings(pytester.parseconfig(*args)))
+    return apply_settings(check, read_settings(pytester.parseconfig(*args)))
 
 
 def test_the_options_say_how_latency_is_measured(pytester: pytest.Pytester) -> None:

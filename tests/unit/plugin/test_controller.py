@@ -11,7 +11,7 @@ import pytest
 import pytest_quant.plugin.run_end  # noqa: F401 - loads numpy, which cannot be loaded again in one process
 from pytest_quant.marks import RECORD_ATTRIBUTE
 from pytest_quant.plugin.controller import Controller, note_left_out, takes_all
-from pytest_quant.record import failed_record
+from pytest_quant.record import build_failed_record
 from pytest_quant.result import Status
 from pytest_quant.spec import Check, Dataset, EngineSpec, Model
 from tests.support.repository import make_repository, without_ci
@@ -22,7 +22,7 @@ def _report(nodeid: str, status: Status | None, worker: str = "") -> pytest.Test
     check = Check(nodeid, nodeid, spec, spec, Dataset("arrays", None))
     report = pytest.TestReport(nodeid, ("t.py", 0, nodeid), {}, "passed", None, "call")
     if status is not None:
-        vars(report)[RECORD_ATTRIBUTE] = failed_record(check, status=status, message="why").json
+        vars(report)[RECORD_ATTRIBUTE] = build_failed_record(check, status=status, message="why").json
     if worker:
         vars(report).update(worker_id=worker, item_index=0)
     return report

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from pytest_quant.check_runner import DIAGNOSE_S
 from pytest_quant.measure.lock import LOCK_TIMEOUT_S
 from pytest_quant.measure.steps import STEP_TIMEOUT_S
 from pytest_quant.plugin.settings import OPTIONS, read_settings, settings_of
-from pytest_quant.session import DIAGNOSE_S
-from pytest_quant.sides.compare import LIMIT_PCT
+from pytest_quant.sides.side_comparison import LIMIT_PCT
 from pytest_quant.spec import LatencyPlan
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from pytest_quant.record import Record, Run, build_record, failed_record
+from pytest_quant.record import Record, Run, build_failed_record, build_record
 from pytest_quant.result import (
     AccuracyResult,
     Baseline,
@@ -187,4 +187,4 @@ def unavailable() -> Record:
     message = (
         "backend 'ort-cuda' cannot run here: onnxruntime-gpu is not installed\n  next: pip install onnxruntime-gpu"
     )
-    return failed_record(a_check(backend="ort-cuda"), status=Status.UNAVAILABLE, message=message).record
+    return build_failed_record(a_check(backend="ort-cuda"), status=Status.UNAVAILABLE, message=message).record

@@ -88,7 +88,7 @@ def test_the_first_line_says_in_plain_words_what_is_wrong(limit: str, figures: d
 
 def test_one_number_of_samples_is_told() -> None:
     """Where a limit is not judged its reason has it, and "as it is" would contradict that it is not judged."""
-    reason = "the interval contains 1 pp with 400 samples; about 2500 samples would tell"
+    reason = "the interval contains 1 pp with 400 samples; about 2500 samples would decide"
     open_drop = Verdict("max_drop", 1.0, 1.2, Status.INCONCLUSIVE, reason)
     record = with_accuracy(
         a_record(status=Status.INCONCLUSIVE, verdicts=(open_drop,)),
@@ -99,7 +99,7 @@ def test_one_number_of_samples_is_told() -> None:
         n_to_resolve=2500,
     )
     text = _said(failure(record))
-    assert text.count("samples would tell") == 1
+    assert text.count("samples would decide") == 1
     assert "as it is" not in text
 
 
@@ -211,11 +211,21 @@ def test_the_short_line_has_the_limit_and_both_figures(limit: str, allowed: floa
 @pytest.mark.parametrize(
     ("pct", "held", "said", "not_said"),
     [
-        (0.0, None, "all of the eligible MACs ran in float: speed and size are not those of int8", "weights in int8"),
+        (
+            0.0,
+            None,
+            "all of the eligible MACs ran in float: the engine has neither the speed nor the size of int8",
+            "weights in int8",
+        ),
         (0.0, 100.0, "100.00 % of the eligible MACs: weights in int8, computed in float", "speed and size"),
         (100.0 / 3, 200.0 / 3, "66.67 % of the eligible MACs: weights in int8, computed in float", "speed and size"),
         (40.0, 60.0, "60.00 % of the eligible MACs: weights in int8, computed in float", "speed and size"),
-        (0.0, 60.0, "the rest of the eligible MACs ran in float: speed and size are not those of int8", "all of"),
+        (
+            0.0,
+            60.0,
+            "the rest of the eligible MACs ran in float: the engine has neither the speed nor the size of int8",
+            "all of",
+        ),
     ],
 )
 def test_weights_alone_are_told_from_float(pct: float, held: float | None, said: str, not_said: str) -> None:

@@ -117,7 +117,7 @@ def test_nothing_is_asked_of_a_network(html: str) -> None:
 @given(st.text())
 def test_no_text_ends_a_script(text: str) -> None:
     """The data of a page is base64 for every text, and comes back."""
-    written = page.packed({text: 1.5, "text": text})
+    written = page.pack({text: 1.5, "text": text})
     assert re.fullmatch("[A-Za-z0-9+/]+=*", written)
     assert json.loads(zlib.decompress(base64.b64decode(written)))["text"] == text
 

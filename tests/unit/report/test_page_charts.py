@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from pytest_quant.record import Record
 from pytest_quant.report.page.charts import (
     FIGURES,
-    accepted_in_words,
-    changes_in_words,
+    describe_accepted,
+    describe_changes,
     interval_bar,
     interval_of,
     pareto_charts,
@@ -192,7 +192,7 @@ def test_a_change_stands_at_its_first_point() -> None:
     (mark,) = data["changes"]
     assert (mark["at"], mark["quantity"]) == (30, "speedup")
     assert math.isclose(float(mark["text"].split()[0]), 100.0 * (STEP - 1.0), abs_tol=1.5)
-    ((at, commit, text),) = changes_in_words(history_of(measured))
+    ((at, commit, text),) = describe_changes(history_of(measured))
     assert (at, commit) == (measured[30].started_at, "0000001ecccc")
     assert text.startswith("WORSE, speedup ")
     assert "  " not in text
@@ -214,5 +214,5 @@ def test_what_was_accepted_is_a_level_and_a_line() -> None:
     accepted = history_of(points(5), accepted=True)
     levels = {"score": [93.5], "drop": [4.25], "speedup": [1.95], "latency": [0.51]}
     assert series_chart(accepted)["accepted"] == levels
-    assert accepted_in_words(accepted) == "score 93.50 %, x1.95 of acce97edacce accepted on 2026-01-01: the release"
-    assert accepted_in_words(history_of(points(5))) == ""
+    assert describe_accepted(accepted) == "score 93.50 %, x1.95 of acce97edacce accepted on 2026-01-01: the release"
+    assert describe_accepted(history_of(points(5))) == ""

@@ -21,7 +21,7 @@ from pytest_quant.report.pull_request import (
     Table,
     code_block,
     document,
-    folded,
+    fold,
     inline,
     plain,
     row,
@@ -98,7 +98,7 @@ def test_any_text_is_shown_as_it_is(text: str) -> None:
     assert cells.tags.count("td") == 2
     assert not [tag for tag in cells.tags if tag not in ("table", "thead", "tbody", "tr", "th", "td")]
     assert cells.text.replace(_ZERO_WIDTH_SPACE, "").split("b", 1)[1].strip().removesuffix("end").strip() == expected
-    block = shown(folded(text, ["inside"]))
+    block = shown(fold(text, ["inside"]))
     assert block.tags == ["details", "summary", "p"]
 
 
@@ -172,7 +172,7 @@ def _table(rows: int, size: int = 50) -> Table:
 @given(st.lists(st.integers(0, 3000), max_size=3), st.integers(0, 400), st.integers(1, 3000))
 def test_a_document_fits_and_counts_what_it_leaves_out(rows: list[int], blocks: int, size: int) -> None:
     """Every row and every block is shown or counted, and no folded block is cut."""
-    rest = [folded("more", ["y" * size])] * blocks
+    rest = [fold("more", ["y" * size])] * blocks
     text = document(["<!-- m -->", "**OK**"], [_table(number) for number in rows], rest)
     assert len(text) <= MAX_CHARACTERS
     left_out = sum(int(number) for number in re.findall(r"^(\d+) more are left out; `pytest-qu", text, re.M))

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from pytest_quant.report.selftest import held_line, selftest_page
+from pytest_quant.report.selftest_page import describe_held, selftest_page
 from tests.screens import FOLDER, SCREENS
 from tests.support.documents import GUIDES, Document
 from tests.unit.history.noisy import a_selftest
@@ -42,4 +42,4 @@ def test_the_line_names_the_best_and_the_worst(kinds: int) -> None:
     result = a_selftest(*a_selftest().kinds[-kinds:])
     best = "" if kinds == 1 else "2.1 % (compute-bound models) to "
     limits = f"{best}4.4 % (memory-bound models)"
-    assert held_line(result) == f"self-test of 2026-01-01: smallest limit in one launch {limits}"
+    assert describe_held(result) == f"self-test of 2026-01-01: smallest limit in one launch {limits}"

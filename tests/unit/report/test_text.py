@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from pytest_quant.report.text import GAP, aligned, figure, points, shorten
+from pytest_quant.report.text import GAP, align, figure, points, shorten
 
 _FINITE = st.floats(-1e9, 1e9)
 
@@ -80,7 +80,7 @@ def _cut(line: str, first: int, after: int) -> str:
 def test_each_column_takes_the_same_cells_in_each_line(rows: list[list[str]], right: set[int]) -> None:
     """Read back from there a text is whole; it begins at the left of its column, or ends at its right."""
     sizes = [max(map(cell_len, texts)) for texts in zip(*rows, strict=True)]
-    for row, line in zip(rows, aligned(rows, right), strict=True):
+    for row, line in zip(rows, align(rows, right), strict=True):
         assert line == line.rstrip()
         padded = line + " " * (sum(sizes) + len(GAP) * (len(sizes) - 1) - cell_len(line))
         for place, text in enumerate(row):
@@ -92,4 +92,4 @@ def test_each_column_takes_the_same_cells_in_each_line(rows: list[list[str]], ri
 
 def test_without_rows_there_are_no_lines() -> None:
     """And no sizes."""
-    assert aligned([]) == []
+    assert align([]) == []

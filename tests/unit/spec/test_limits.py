@@ -115,12 +115,12 @@ def test_equal_outputs_are_within_every_limit(name: str) -> None:
 def test_limits_that_need_the_latency_are_told() -> None:
     """Those are on times, or on times against a baseline's."""
     values = {name: ((50.0, 1.0),) if name == "max_latency_ms" else 1.0 for name in LIMITS}
-    needing = {name for name, value in values.items() if _limits(name, value).on_latency}
+    needing = {name for name, value in values.items() if _limits(name, value).judges_latency}
     assert needing == {
         *("max_latency_ms", "max_ttft_ms", "max_tpot_ms"),
         *("min_speedup", "max_slowdown", "max_p50_increase"),
     }
-    assert not Limits().on_latency
+    assert not Limits().judges_latency
 
 
 def test_limits_that_name_outputs_are_told() -> None:

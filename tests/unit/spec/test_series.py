@@ -44,22 +44,24 @@ def _changed(check: Check) -> list[Check]:
 def test_every_part_of_the_key_makes_another_series() -> None:
     """Records of int4 and int8 must not be compared."""
     check = a_check()
-    keys = {SeriesKey.of(other, "top1") for other in [check, *_changed(check)]} | {SeriesKey.of(check, "mae")}
+    keys = {SeriesKey.from_check(other, "top1") for other in [check, *_changed(check)]} | {
+        SeriesKey.from_check(check, "mae")
+    }
     assert len(keys) == 8
 
 
 def test_the_batch_size_counts_when_latency_is_off() -> None:
     """A run without latency adds to the series of the runs with it."""
     timed = replace(a_check(), batch_size=8, latency=LatencyPlan(batch_size=8))
-    assert SeriesKey.of(replace(timed, latency=None), "top1") == SeriesKey.of(timed, "top1")
+    assert SeriesKey.from_check(replace(timed, latency=None), "top1") == SeriesKey.from_check(timed, "top1")
     assert a_record(replace(timed, latency=None), latency=None).batch_size == 8
 
 
 @given(st.text(), st.text(), st.text(), st.text())
 def test_no_two_series_share_a_key(node: str, model: str, other_node: str, other_model: str) -> None:
     """Whatever separators the names contain."""
-    first = SeriesKey.of(replace(a_check(model=model), series_nodeid=node), None)
-    second = SeriesKey.of(replace(a_check(model=other_model), series_nodeid=other_node), None)
+    first = SeriesKey.from_check(replace(a_check(model=model), series_nodeid=node), None)
+    second = SeriesKey.from_check(replace(a_check(model=other_model), series_nodeid=other_node), None)
     assert (first == second) is ((node, model) == (other_node, other_model))
 
 

@@ -18,11 +18,11 @@ from pytest_quant.stats.launches import (
     common_noise,
     days_of,
     logs_of,
-    moderated,
-    moderated_noise,
+    moderate_noise,
+    moderate_spread,
     noise_of,
     noise_of_steps,
-    pooled,
+    pool,
 )
 
 
@@ -64,9 +64,9 @@ def test_the_noise_of_one_series_borrows_from_the_others() -> None:
     series = [LaunchNoise(Spread(1.0, 3.0), Spread(2.0, 9.0), 3.0)] * 5
     common = common_noise(series)
     assert common == LaunchNoise(Spread(1.0, 4.0), Spread(2.0, 4.0), 3.0)
-    fresh = moderated_noise(LaunchNoise(), common)
+    fresh = moderate_noise(LaunchNoise(), common)
     assert fresh == common
-    assert moderated_noise(series[0], common).between.freedom == 13.0
+    assert moderate_noise(series[0], common).between.freedom == 13.0
     assert common_noise(series[:2]) == LaunchNoise()
     assert common_noise([LaunchNoise(between=Spread(2.0, 1.0))] * 5).between.freedom == 1.0
 
@@ -75,20 +75,20 @@ def test_variances_are_pooled_by_their_degrees_of_freedom() -> None:
     """40 groups of one true variance tell it within a fifth; groups of which nothing is known do not count."""
     random = np.random.default_rng(4)
     groups = [Spread(math.sqrt(square), 8.0) for square in 3.0 * random.chisquare(8, 40) / 8.0]
-    assert pooled(groups, 320.0).variance == pytest.approx(3.0, rel=0.2)
+    assert pool(groups, 320.0).variance == pytest.approx(3.0, rel=0.2)
     weighed = [Spread(1.0, 1.0), Spread(2.0, 2.0), Spread(6.0, 3.0), Spread(99.0, 0.0)]
-    of_three = pooled(weighed, 6.0)
+    of_three = pool(weighed, 6.0)
     assert (of_three.variance, of_three.freedom) == pytest.approx(((1.0 + 8.0 + 108.0) / 6.0, 4.0))
-    assert pooled([*weighed[:2], weighed[3]], 3.0) == UNKNOWN
-    assert pooled([Spread(0.0, 4.0)] * 3, 12.0) == Spread(0.0, 4.0)
+    assert pool([*weighed[:2], weighed[3]], 3.0) == UNKNOWN
+    assert pool([Spread(0.0, 4.0)] * 3, 12.0) == Spread(0.0, 4.0)
 
 
 def test_the_posterior_is_the_mean_by_degrees_of_freedom() -> None:
     """Which add up."""
-    both = moderated(Spread(1.0, 2.0), Spread(2.0, 6.0))
+    both = moderate_spread(Spread(1.0, 2.0), Spread(2.0, 6.0))
     assert (both.variance, both.freedom) == pytest.approx((3.25, 8.0))
-    assert moderated(Spread(1.0, 2.0), UNKNOWN) == Spread(1.0, 2.0)
-    assert moderated(UNKNOWN, UNKNOWN) == UNKNOWN
+    assert moderate_spread(Spread(1.0, 2.0), UNKNOWN) == Spread(1.0, 2.0)
+    assert moderate_spread(UNKNOWN, UNKNOWN) == UNKNOWN
 
 
 def test_days_are_those_of_utc_and_a_session_over_midnight_is_not_cut() -> None:
@@ -157,10 +157,10 @@ def test_two_days_of_which_nothing_is_known_prove_nothing() -> None:
     base, head = launched([0.0, 0.001, 0.002, 0.001, 0.0], [1] * 5), launched([0.1] * 5, [2] * 5)
     result = difference(base, head, noise_of([base, head]))
     assert result.assumed
-    assert not result.telling
+    assert not result.knows_noise
     assert result.low < 0.0 < result.high
     same_day = difference(base, launched([0.1] * 5, [1] * 5), noise_of([base, head]))
-    assert same_day.telling
+    assert same_day.knows_noise
     assert same_day.low > 0.09
 
 
@@ -177,7 +177,7 @@ def test_fewer_than_five_degrees_of_freedom_are_never_telling() -> None:
     """Five days have four."""
     for days, telling in ((5, False), (6, True)):
         base = launched([0.01 * (day % 2) for day in range(days)], range(days))
-        assert difference(base, launched([5.0], [99]), noise_of([base])).telling is telling
+        assert difference(base, launched([5.0], [99]), noise_of([base])).knows_noise is telling
 
 
 def test_a_launch_that_is_noisy_within_itself_counts_with_that() -> None:

@@ -16,7 +16,7 @@ from scipy.stats import binom
 from statsmodels.tsa.stattools import acf
 
 from pytest_quant.spec import Spread
-from pytest_quant.stats.draws import LOOK_CONFIDENCE, Draw, session_spread
+from pytest_quant.stats.means import LOOK_CONFIDENCE, ValueWithError, session_spread
 from pytest_quant.stats.rounds import (
     Looks,
     SessionSet,
@@ -26,10 +26,10 @@ from pytest_quant.stats.rounds import (
     judge_rounds,
     judge_sets,
     median_span,
-    moderated_sd,
+    moderate_sd,
     resemblance,
     session_sets,
-    widened,
+    widen_span,
 )
 from tests.support.worlds import WORLDS, World, autoregressive, decide
 
@@ -145,12 +145,12 @@ def test_a_null_that_deviates_widens_and_one_that_does_not_narrows_a_little() ->
     spread = Spread(0.005, freedom=3)
     deviation, error = np.array([0.015, -0.015, 0.0, 0.003]), np.array([0.0, 0.0, 0.0, 0.004])
     squares = (3 * 0.005**2 + np.array([0.015**2, 0.015**2, 0.0, 0.0])) / 4
-    assert moderated_sd(spread, deviation, error) == pytest.approx(np.sqrt(squares))
+    assert moderate_sd(spread, deviation, error) == pytest.approx(np.sqrt(squares))
 
 
 def test_widening_adds_independent_errors_on_either_side() -> None:
     """3 and 4 make 5, on each side its own."""
-    span = widened(Span(np.array(10.0), np.array(8.5), np.array(10.5)), np.array(2.0), np.array(4.0))
+    span = widen_span(Span(np.array(10.0), np.array(8.5), np.array(10.5)), np.array(2.0), np.array(4.0))
     assert span.low == pytest.approx(5.0)
     assert span.high == pytest.approx(10.0 + np.hypot(1.0, 4.0))
 
@@ -197,7 +197,7 @@ logs = st.floats(-0.2, 0.2)
 
 def exact(ratio: float, null: float, candidate: float = 0.0) -> SessionSet:
     """Return a set whose rounds all have the same ratios, give or take an error."""
-    return SessionSet(Draw(ratio, ERROR), Draw(null, ERROR), Draw(candidate, ERROR))
+    return SessionSet(ValueWithError(ratio, ERROR), ValueWithError(null, ERROR), ValueWithError(candidate, ERROR))
 
 
 def test_a_set_counts_both_sessions_of_the_reference() -> None:
@@ -236,7 +236,7 @@ def test_the_interval_is_that_of_students_t_over_the_sets(
     """With the nulls as further draws of the same noise, and 3/4 of its variance in each ratio."""
     ratios, nulls = zip(*sets, strict=True)
     ratio, _, _, session_sd = judge_sets([exact(*each) for each in sets], Spread(known_sd, draws), 0.95)
-    pooled = session_spread(Spread(known_sd, draws), [Draw(null, ERROR) for null in nulls])
+    pooled = session_spread(Spread(known_sd, draws), [ValueWithError(null, ERROR) for null in nulls])
     sd, freedom = pooled.sd, pooled.freedom + len(sets) - 1
     spread = pooled.freedom * (0.75 * sd**2 + ERROR**2) + (len(sets) - 1) * np.var(ratios, ddof=1)
     half = scipy.stats.t.ppf(0.975, freedom) * math.sqrt(spread / freedom / len(sets))

@@ -20,11 +20,11 @@ from pytest_quant.stats.paired import samples_to_resolve, tango_interval, varian
 from pytest_quant.stats.runs import (
     NO_NOISE_KNOWN,
     RunNoise,
+    add_run_noise,
     run_noise,
     samples_of_runs,
     tail_beyond,
     tango_of_runs,
-    with_run_noise,
 )
 
 _SCORES = st.integers(-8, 8).map(lambda score: score / 8.0)
@@ -109,7 +109,7 @@ def test_single_runs_show_no_noise() -> None:
     """The interval of the samples is left as it is."""
     noise = run_noise(np.array([[0.0, 1.0, 1.0]]), np.array([[1.0, 0.0, 0.0]]))
     assert noise == RunNoise(variance=0.0, run_sd=None, freedom=0)
-    assert with_run_noise(0.3, (-0.1, 0.8), noise) == (-0.1, 0.8)
+    assert add_run_noise(0.3, (-0.1, 0.8), noise) == (-0.1, 0.8)
 
 
 def test_answers_drawn_anew_add_nothing_on_average_to_what_samples_tell() -> None:
@@ -124,7 +124,7 @@ def test_answers_drawn_anew_add_nothing_on_average_to_what_samples_tell() -> Non
 @pytest.mark.parametrize("confidence", [0.8, 0.95, 0.99])
 def test_both_doubts_are_added_in_squares(confidence: float) -> None:
     """The runs' reach is that of SciPy's Student t."""
-    low, high = with_run_noise(1.0, (0.7, 1.4), RunNoise(0.04, 0.3, 4), confidence)
+    low, high = add_run_noise(1.0, (0.7, 1.4), RunNoise(0.04, 0.3, 4), confidence)
     reach = scipy_stats.t.ppf(0.5 + confidence / 2.0, 4) * 0.2
     assert low == pytest.approx(1.0 - math.sqrt(0.3**2 + reach**2))
     assert high == pytest.approx(1.0 + math.sqrt(0.4**2 + reach**2))
@@ -134,7 +134,7 @@ def test_both_doubts_are_added_in_squares(confidence: float) -> None:
 def test_noise_of_runs_never_narrows(sides: tuple[NDArray[Any], NDArray[Any]], below: float, above: float) -> None:
     """Each end moves away from the drop or stays."""
     drop = float(sides[0].mean() - sides[1].mean())
-    low, high = with_run_noise(drop, (drop - below, drop + above), run_noise(sides[0], sides[1]))
+    low, high = add_run_noise(drop, (drop - below, drop + above), run_noise(sides[0], sides[1]))
     assert low <= drop - below + 1e-12
     assert high >= drop + above - 1e-12
 
@@ -149,7 +149,7 @@ def test_the_interval_holds_for_new_runs_and_new_samples(runs: tuple[int, int], 
         sides = [random.normal(0.0, shift, (k, 1)) + random.normal(0.0, 0.5, (k, n)) for k in runs]
         differences = sides[0].mean(axis=0) - sides[1].mean(axis=0)
         drop, reach = float(differences.mean()), z * float(differences.std(ddof=1)) / math.sqrt(n)
-        low, high = with_run_noise(drop, (drop - reach, drop + reach), run_noise(sides[0], sides[1]))
+        low, high = add_run_noise(drop, (drop - reach, drop + reach), run_noise(sides[0], sides[1]))
         held += low <= 0.0 <= high
     assert held / trials >= 0.95 - 3.0 * math.sqrt(0.95 * 0.05 / trials)
 
@@ -179,7 +179,7 @@ def test_the_interval_holds_beside_copies() -> None:
         sides = [side[list(places)] for side, places in zip(sides, copies, strict=True)]
         differences = sides[0].mean(axis=0) - sides[1].mean(axis=0)
         drop, reach = float(differences.mean()), z * float(differences.std(ddof=1)) / math.sqrt(n)
-        low, high = with_run_noise(drop, (drop - reach, drop + reach), run_noise(sides[0], sides[1], copies=copies))
+        low, high = add_run_noise(drop, (drop - reach, drop + reach), run_noise(sides[0], sides[1], copies=copies))
         held += low <= 0.0 <= high
     assert held / trials >= 0.95 - 3.0 * math.sqrt(0.95 * 0.05 / trials)
 
@@ -253,7 +253,7 @@ def test_the_tail_beyond_a_limit_is_that_of_the_interval(drop: float, limit: flo
     assert p >= plain
     if 1e-6 < p < 0.4:
         reach = NormalDist().inv_cdf(1.0 - p) * error
-        assert with_run_noise(drop, (drop - reach, drop), noise, 1.0 - 2.0 * p)[0] == pytest.approx(limit, abs=1e-4)
+        assert add_run_noise(drop, (drop - reach, drop), noise, 1.0 - 2.0 * p)[0] == pytest.approx(limit, abs=1e-4)
 
 
 def test_samples_of_single_runs_are_those_of_the_counts() -> None:

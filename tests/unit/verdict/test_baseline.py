@@ -23,8 +23,8 @@ from pytest_quant.spec import Limits, Spread
 from pytest_quant.stats.launches import Launch, noise_of
 from pytest_quant.verdict import Judge
 from pytest_quant.verdict.baseline import baseline_verdicts
-from tests.unit.verdict.test_accuracy import TOP1
-from tests.unit.verdict.test_latency import off, timed
+from tests.unit.verdict.test_accuracy_limits import TOP1
+from tests.unit.verdict.test_latency_limits import off, timed
 
 PASS, FAIL, INCONCLUSIVE, NO_BASELINE = Status.PASS, Status.FAIL, Status.INCONCLUSIVE, Status.NO_BASELINE
 ACCEPT = '; accept a record of a commit that passes its other limits: pytest-quant accept --reason "..."'
@@ -61,7 +61,10 @@ def lost(speedup: float) -> str:
 
 
 BASE = "12 launches on 12 days of cccccccccccc"
-DAYS_DIFFER = "more launches of today do not tell, for the days of the base differ by too much: --quant-against"
+DAYS_DIFFER = (
+    "more launches today cannot decide this: the baseline varies too much from day to day; compare both commits "
+    "now: --quant-against"
+)
 
 
 OF_SLOWDOWN = [
@@ -152,7 +155,7 @@ def test_launches_of_one_day_need_more_of_them_and_are_told_how_many() -> None:
     base = based_on(today, "2026-01-01T13:00:00")
     (result,) = baseline_verdicts(Limits(max_slowdown=5), TOP1, timed(1.2, 1.2), base)
     assert result.status is INCONCLUSIVE
-    assert result.reason.endswith("3 more launches of today would tell: --quant-launches auto")
+    assert result.reason.endswith("3 more launches of today would decide: --quant-launches auto")
     further = [LaunchFigures(f"2026-01-01T13:0{minute}:00", 1.2, 2.5) for minute in range(1, 4)]
     (result,) = baseline_verdicts(Limits(max_slowdown=5), TOP1, replace(timed(1.2, 1.2), launches=tuple(further)), base)
     assert result.status is FAIL
@@ -166,7 +169,7 @@ def test_one_launch_of_the_base_near_the_limit_is_not_outweighed_by_launches_of_
     for baseline in (base, known):
         (result,) = baseline_verdicts(Limits(max_slowdown=5), TOP1, timed(1.35, 1.35), baseline)
         assert result.status is INCONCLUSIVE
-        words = "; more launches of today are not enough beside 1 launch of the base: --quant-against"
+        words = "; more launches of today are not enough beside 1 launch of the base; compare both commits now: --quant-against"
         assert result.reason.endswith(words)
 
 
@@ -177,7 +180,7 @@ def test_a_run_with_quant_against_is_not_advised_to_use_it() -> None:
         paired = replace(based_on(launches, ACCEPTED.now), is_paired=True)
         (result,) = baseline_verdicts(Limits(max_slowdown=11), TOP1, timed(1.35, 1.35), paired)
         assert result.status is INCONCLUSIVE
-        assert result.reason.endswith(": see the section quant against")
+        assert result.reason.endswith("; see the section quant against")
         (alone,) = baseline_verdicts(Limits(max_slowdown=11), TOP1, timed(1.35, 1.35), replace(paired, is_paired=False))
         assert alone.reason.endswith(": --quant-against")
 

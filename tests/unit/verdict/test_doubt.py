@@ -14,13 +14,13 @@ from pytest_quant.spec import OWN_SCORES, Dataset, Limits
 from pytest_quant.verdict import worst
 from pytest_quant.verdict.doubt import (
     doubt_worthless_scores,
-    open_where_classes_change,
+    inconclusive_if_classes_change,
+    note_unread_outputs,
     reference_doubts,
     require_agreement,
-    unread_outputs,
 )
 from tests.unit.record.examples import ACCURACY, a_check, a_measurement, verdicts_on
-from tests.unit.verdict.test_accuracy import HINGE, TOP1
+from tests.unit.verdict.test_accuracy_limits import HINGE, TOP1
 from tests.unit.verdict.test_baseline import ACCEPTED
 
 PASS, FAIL, INCONCLUSIVE = Status.PASS, Status.FAIL, Status.INCONCLUSIVE
@@ -162,7 +162,7 @@ def test_agreement_is_open_by_the_samples_that_change(agreement: float, allowed:
     each = SelfDifference("a", 8, 0.1, 12.5)
     reached = Verdict("min_agreement", allowed, agreement, PASS if agreement >= allowed else FAIL, "found")
     for unsteady, expected in (((each, each), status), ((), reached.status)):
-        (verdict,) = open_where_classes_change([reached], unsteady)
+        (verdict,) = inconclusive_if_classes_change([reached], unsteady)
         assert verdict.status is expected
         assert ("but from run to run a change the class of 25 %" in verdict.reason) is (expected is INCONCLUSIVE)
 
@@ -274,5 +274,5 @@ OF_THREE = replace(
 )
 def test_outputs_that_no_limit_reads_are_named(limits: Limits, output: str | None, note: str) -> None:
     """The farthest of those that differ; none where a limit is on every output, or no limit is on accuracy."""
-    notes = unread_outputs(limits, OF_THREE, output)
+    notes = note_unread_outputs(limits, OF_THREE, output)
     assert [each.endswith(note) for each in notes] == [True] * bool(note)

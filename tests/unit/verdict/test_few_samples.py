@@ -13,7 +13,7 @@ from scipy import stats as scipy_stats
 from pytest_quant.result import AccuracyResult, Interval, Status, Verdict
 from pytest_quant.spec import Limits
 from pytest_quant.stats.paired import tango_interval
-from pytest_quant.verdict.accuracy import accuracy_verdicts
+from pytest_quant.verdict.accuracy_limits import accuracy_verdicts
 
 
 def evaluated(n: int, lost: int = 0, won: int = 0, right: int | None = None) -> AccuracyResult:
@@ -102,7 +102,7 @@ def test_a_score_without_bounds_needs_more_than_one_sample() -> None:
     assert only(Limits(max_drop=1.0), mae).status is Status.PASS
     verdict = only(Limits(max_drop=1.0), replace(mae, n=1))
     assert verdict.status is Status.INCONCLUSIVE
-    assert "one sample tells nothing about others" in verdict.reason
+    assert "a single sample says nothing about others" in verdict.reason
 
 
 @pytest.mark.parametrize(

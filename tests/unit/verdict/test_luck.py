@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score
 
-from pytest_quant.measure.accuracy import OutputPair, evaluate
+from pytest_quant.measure.evaluation import OutputPair, evaluate
 from pytest_quant.metrics import Metric, resolve_metric
 from pytest_quant.result import AccuracyResult, Status, Verdict
 from pytest_quant.spec import Limits
-from pytest_quant.verdict.accuracy import accuracy_verdicts
+from pytest_quant.verdict.accuracy_limits import accuracy_verdicts
 from pytest_quant.verdict.doubt import doubt_worthless_scores
 from tests.unit.measure.evaluated import pairs
 

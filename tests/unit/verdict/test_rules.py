@@ -11,8 +11,14 @@ from hypothesis import strategies as st
 from pytest_quant.result import Coverage, Interval, Resources, Status, Verdict
 from pytest_quant.spec import Limits
 from pytest_quant.verdict import worst
-from pytest_quant.verdict.rules import by_interval, by_value, coverage_verdicts, resource_verdicts, written
-from tests.unit.verdict.test_accuracy import in_words
+from pytest_quant.verdict.rules import (
+    coverage_verdicts,
+    format_limit,
+    judge_by_interval,
+    judge_by_value,
+    resource_verdicts,
+)
+from tests.unit.verdict.test_accuracy_limits import in_words
 
 PASS, FAIL, INCONCLUSIVE = Status.PASS, Status.FAIL, Status.INCONCLUSIVE
 HALF = Coverage(pct=50.0, unit="MACs", by_op=(), provider="CPUExecutionProvider")
@@ -103,15 +109,15 @@ OF_COVERAGE = [
 )
 def test_a_limit_is_written_as_in_the_mark(limit: float, text: str) -> None:
     """0.9999999 is not 1, and 1 is not 1.0."""
-    assert written(limit) == text
-    assert f" {text} pp" in by_value("max_drop", limit, 200.0, " pp").reason
+    assert format_limit(limit) == text
+    assert f" {text} pp" in judge_by_value("max_drop", limit, 200.0, " pp").reason
 
 
 @given(st.floats(1e-3, 1e6), st.floats(1e-3, 1e6))
 def test_a_broken_limit_differs_from_the_figure_that_breaks_it(allowed: float, observed: float) -> None:
     """A figure that is rounded to the limit, or beyond it, explains nothing."""
     for limit in ("max_drop", "min_ratio"):
-        verdict = by_value(limit, allowed, observed, "")
+        verdict = judge_by_value(limit, allowed, observed, "")
         first, *_, last = verdict.reason.split()
         assert float(last) == allowed
         below = limit == "min_ratio"
@@ -127,7 +133,7 @@ def test_an_interval_decides_where_it_lies_on_one_side(
 ) -> None:
     """An end on the limit itself is within it; an end that is not known decides nothing."""
     name = "min_speedup" if is_least else "max_slowdown"
-    verdict = by_interval(name, allowed, None, (low, high), figure="f", bound="b", if_open="; more")
+    verdict = judge_by_interval(name, allowed, None, (low, high), figure="f", bound="b", if_open="; more")
     inner, outer = (low, high) if is_least else (high, low)
     sign = -1 if is_least else 1
     if inner is not None and sign * inner <= sign * allowed:
@@ -180,12 +186,12 @@ def test_resources() -> None:
     ]
     assert [(verdict.limit, verdict.reason) for verdict in resource_verdicts(limits, Resources(plan_of="X"))] == [
         ("max_size_mb", "not measured: plan of another product (X)"),
-        ("max_memory_mb", "not measured: this backend or machine does not tell"),
+        ("max_memory_mb", "not measured: this backend or machine does not report it"),
         ("max_build_s", "not measured: plan of another product (X)"),
-        ("max_energy_mj", "not measured: this backend or machine does not tell"),
+        ("max_energy_mj", "not measured: this backend or machine does not report it"),
     ]
     assert {each.reason for each in resource_verdicts(limits, Resources())} == {
-        "not measured: this backend or machine does not tell"
+        "not measured: this backend or machine does not report it"
     }
     assert list(resource_verdicts(Limits(), result)) == []
 
@@ -194,7 +200,7 @@ def test_energy_of_what_was_not_timed_says_why() -> None:
     """The other resources are found without timing."""
     limits = Limits(max_memory_mb=20, max_energy_mj=4.0)
     assert [verdict.reason for verdict in resource_verdicts(limits, Resources(), "--quant-no-latency is set")] == [
-        "not measured: this backend or machine does not tell",
+        "not measured: this backend or machine does not report it",
         "not measured: --quant-no-latency is set",
     ]
 

@@ -23,10 +23,10 @@ GPU = Gpu("A GPU", "SM89", 1e4, "550.1")
 def asked_anew() -> Iterator[None]:
     """The answer is kept for a process; each test asks for itself."""
     find.probe_native.cache_clear()
-    find._opened.cache_clear()
+    find._open_memory.cache_clear()
     yield
     find.probe_native.cache_clear()
-    find._opened.cache_clear()
+    find._open_memory.cache_clear()
     forget_modules("cuda", "pycuda")
 
 

@@ -14,8 +14,8 @@ from onnx.external_data_helper import set_external_data
 
 from pytest_quant.backends.onnx_files import (
     file_digests,
+    find_quantizing_nodes,
     model_file,
-    quantizing_nodes,
     read_graph,
     read_signature,
     read_table_rows,
@@ -287,7 +287,7 @@ def _node(op_type: str, name: str = "", output: str = "y") -> onnx.NodeProto:
 
 def test_each_of_them_is_named(tmp_path: Path) -> None:
     """By operator and name, in the order of the graph."""
-    result = quantizing_nodes(_write(tmp_path / "m.onnx", [_node(each, f"n_{each}") for each in QUANTIZED]))
+    result = find_quantizing_nodes(_write(tmp_path / "m.onnx", [_node(each, f"n_{each}") for each in QUANTIZED]))
     assert result == tuple(f"{each} 'n_{each}'" for each in QUANTIZED)
 
 
@@ -297,12 +297,12 @@ def test_what_makes_floats_of_an_input_quantizes_nothing(tmp_path: Path, data: s
     graph = f"""(uint8[4] picture, uint8[4] weights) => (float[4] y) <float scale = {{0.5}}> {{
         [decode] y = DequantizeLinear({data}, scale) }}"""
     path = parsed(tmp_path / "m.onnx", graph, weights=np.array([1, 2, 3, 4], np.uint8))
-    assert quantizing_nodes(path) == nodes
+    assert find_quantizing_nodes(path) == nodes
 
 
 def test_no_operator_of_a_float_model_is(tmp_path: Path) -> None:
     """Whatever it does with whole numbers, and whatever words are in its name."""
-    assert quantizing_nodes(_write(tmp_path / "m.onnx", [_node(each) for each in FLOAT])) == ()
+    assert find_quantizing_nodes(_write(tmp_path / "m.onnx", [_node(each) for each in FLOAT])) == ()
 
 
 def test_they_are_found_in_bodies_and_functions(tmp_path: Path) -> None:
@@ -312,12 +312,12 @@ def test_they_are_found_in_bodies_and_functions(tmp_path: Path) -> None:
     function = helper.make_function("own", "twice", [], ["z"], [_node("MatMulInteger", "in_function", "z")], opsets)
     choice = helper.make_node("If", [], ["y"], name="choice", then_branch=body, else_branch=body)
     nodes = [choice, _node("twice", "call")]
-    result = quantizing_nodes(_write(tmp_path / "m.onnx", nodes, [function]))
+    result = find_quantizing_nodes(_write(tmp_path / "m.onnx", nodes, [function]))
     assert result == ("QGemm 'inner'", "QGemm 'inner'", "MatMulInteger 'in_function'")
 
 
 def test_a_file_that_was_written_again_is_read_again(tmp_path: Path) -> None:
     """What is remembered of a file is that of its present state."""
     path = _write(tmp_path / "m.onnx", [_node("MatMul")])
-    assert quantizing_nodes(path) == ()
-    assert quantizing_nodes(_write(path, [_node("QLinearMatMul", "q")])) == ("QLinearMatMul 'q'",)
+    assert find_quantizing_nodes(path) == ()
+    assert find_quantizing_nodes(_write(path, [_node("QLinearMatMul", "q")])) == ("QLinearMatMul 'q'",)

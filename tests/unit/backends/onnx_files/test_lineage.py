@@ -6,7 +6,7 @@ import onnx
 import onnx.parser
 import pytest
 
-from pytest_quant.backends.onnx_files.lineage import nodes_behind, trace
+from pytest_quant.backends.onnx_files.lineage import find_user_nodes, trace
 
 
 def _graph(body: str, constants: str = "") -> onnx.GraphProto:
@@ -175,4 +175,4 @@ def test_a_node_that_cannot_be_traced_is_other() -> None:
 )
 def test_a_layer_has_what_lies_between_the_nodes_that_it_names(origins: list[list[str]]) -> None:
     """Names of nodes and of their outputs; of a fused product one runtime keeps its own name, another the bias's."""
-    assert nodes_behind(MODEL, origins) == [("product", "bias", "active"), ("last",)]
+    assert find_user_nodes(MODEL, origins) == [("product", "bias", "active"), ("last",)]

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from pytest_quant.backends.openvino.coverage import (
     PluginLayer,
     SourceGraph,
-    computed_in,
     count_layers,
+    find_computing_type,
     hidden_products,
     kind_of,
     operator_macs,
@@ -68,7 +68,7 @@ def test_kinds(layer: str, ran_in: str, precision: str, kind: Kind) -> None:
 )
 def test_the_kernel_has_the_last_word(reported: str, kernel: str, ran_in: str) -> None:
     """A float kernel over int8 weights is a float layer; a kernel that names no type leaves the report."""
-    assert computed_in(reported, kernel) == ran_in
+    assert find_computing_type(reported, kernel) == ran_in
 
 
 @pytest.mark.parametrize(

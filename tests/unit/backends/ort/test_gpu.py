@@ -35,7 +35,7 @@ def gpu_wheel(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
         return next((words for name, words in trouble.items() if name in library), "")
 
     for module in (provider, libraries):
-        monkeypatch.setattr(module, "loading_trouble", loading_trouble)
+        monkeypatch.setattr(module, "find_loading_error", loading_trouble)
     return trouble
 
 
@@ -45,7 +45,7 @@ def test_the_cpu_wheel_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(libraries, "installed_version", {"onnxruntime": "1.31.1"}.get)
     # Without a driver the wheel for GPUs would run nothing, and the one for CPUs would be gone.
     for trouble, words, fix in (("", "CPU wheel", "in an environment"), ("gone", "no NVIDIA driver", "run it")):
-        monkeypatch.setattr(libraries, "loading_trouble", lambda _, trouble=trouble: trouble)
+        monkeypatch.setattr(libraries, "find_loading_error", lambda _, trouble=trouble: trouble)
         result = find_provider(CUDA)
         assert (result.available, result.broken) == (False, False)
         assert words in result.reason

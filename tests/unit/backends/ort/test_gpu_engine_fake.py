@@ -14,7 +14,7 @@ import pytest
 from pytest_quant.backends import Feeds
 from pytest_quant.backends.cuda import device, make_clock
 from pytest_quant.backends.ort import CPU, gpu_engine
-from pytest_quant.backends.ort.gpu_engine import OrtGpuEngine, device_clock, on_stream, time_layers_on_gpu
+from pytest_quant.backends.ort.gpu_engine import OrtGpuEngine, device_clock, set_stream, time_layers_on_gpu
 from pytest_quant.backends.ort.libraries import CUDA, TENSORRT
 from pytest_quant.backends.ort.session import ON_CPU, Provider
 from pytest_quant.errors import BuildError
@@ -188,7 +188,7 @@ def test_sessions_that_are_opened_apart_have_streams_of_their_own(engine: OrtGpu
 def test_only_gpus_take_the_stream(memory: TickingMemory) -> None:
     """The CPU's provider knows no such option."""
     clock = make_clock(memory)
-    providers = on_stream(clock, [Provider(TENSORRT, {"a": "1"}), Provider(CUDA), Provider(CPU)])
+    providers = set_stream(clock, [Provider(TENSORRT, {"a": "1"}), Provider(CUDA), Provider(CPU)])
     ours = {"has_user_compute_stream": "1", "user_compute_stream": str(clock.stream)}
     assert [dict(each.options) for each in providers] == [{"a": "1", **ours}, ours, {}]
 

@@ -13,7 +13,7 @@ from pytest_quant.backends.ort import OrtBackend
 from pytest_quant.backends.ort import recipe as module
 from pytest_quant.backends.ort.macs import FLOAT_OPS, INT8_OPS, NARROW_OPS, ONNX_OPS
 from pytest_quant.backends.ort.openvino import OrtOpenVinoBackend
-from pytest_quant.backends.ort.recipe import excluded_nodes, left_in_float, notes_of, recipe_of
+from pytest_quant.backends.ort.recipe import excluded_nodes, find_left_nodes, notes_of, recipe_of
 from pytest_quant.errors import UsageError
 from pytest_quant.spec import Calibration, EngineSpec, Model
 from pytest_quant.testing.conformance.examples import dense
@@ -204,4 +204,4 @@ g (float[n, 4] x) => (float[n, 4] y, float[n, 4] z)
 def test_what_is_no_product_is_never_left_for_its_weights(scheme: str, op_types: object) -> None:
     """It may have one input, a number as the second, or a table whose rows are picked by constant integers."""
     spec = _asked(scheme, op_types=op_types)
-    assert left_in_float(spec, onnx.parser.parse_model(_BESIDE_PRODUCTS).graph) == []
+    assert find_left_nodes(spec, onnx.parser.parse_model(_BESIDE_PRODUCTS).graph) == []

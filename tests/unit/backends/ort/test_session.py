@@ -62,7 +62,7 @@ class Part:
 def test_a_product_on_the_cpu_is_refused() -> None:
     """Named with its provider, the others counted."""
     parts = [Part(CUDA, (Node("a", "Conv"),)), Part(CPU, (Node("b", "Conv"), Node("s", "Shape"), Node("g", "QGemm")))]
-    with pytest.raises(BuildError, match="does not run where it was asked to") as caught:
+    with pytest.raises(BuildError, match="does not run on the device that was asked for") as caught:
         prove_placement(parts, [CUDA], "net")
     assert "b (Conv) on CPUExecutionProvider; g (QGemm) on CPUExecutionProvider" in str(caught.value)
 
@@ -76,7 +76,7 @@ def test_shapes_on_the_cpu_are_told() -> None:
 @pytest.mark.parametrize("provider", [CPU, CUDA])
 def test_a_provider_that_nobody_asked_for_is_refused(provider: str) -> None:
     """Even with a node that computes nothing: only the CPU is where ONNX Runtime leaves what others do not take."""
-    with pytest.raises(BuildError, match="does not run where it was asked to") as caught:
+    with pytest.raises(BuildError, match="does not run on the device that was asked for") as caught:
         prove_placement([Part("FooExecutionProvider", (Node("s", "Shape"),))], [provider], "net")
     assert "s (Shape) on FooExecutionProvider" in str(caught.value)
     assert ("reinstall onnxruntime" in str(caught.value)) == (provider == CPU)

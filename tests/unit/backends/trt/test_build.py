@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_quant.backends.apart import ApartError
+from pytest_quant.backends.child_process import ChildError
 from pytest_quant.backends.cuda.device import complaints
 from pytest_quant.backends.trt import build
 from pytest_quant.backends.trt.build import LOG_FILE, SHAPE_INPUT, BuildRequest, next_step, run_builder
@@ -49,9 +49,9 @@ def test_an_error_with_a_step_of_its_own_keeps_it(tmp_path: Path, monkeypatch: p
     """No other is read out of its words: nodes left in float, which a text about INT8 asks for, are refused here."""
 
     def no_batch(*_: object, **__: object) -> None:
-        raise ApartError("", error=BuildError("no batch was read: INT8", value="0 batches", fix="drop the option"))
+        raise ChildError("", error=BuildError("no batch was read: INT8", value="0 batches", fix="drop the option"))
 
-    monkeypatch.setattr(build, "call_apart", no_batch)
+    monkeypatch.setattr(build, "call_in_child", no_batch)
     with pytest.raises(BuildError, match="next: drop the option") as caught:
         run_builder(request(tmp_path), "engine")
     assert "no batch was read: INT8" in str(caught.value)

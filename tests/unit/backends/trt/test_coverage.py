@@ -127,7 +127,7 @@ def test_a_type_that_is_not_told_is_no_float() -> None:
     conv = Layer("c", "CaskConvolution", ("Int8",), ("conv",))
     result = count_layers([hidden, seen, conv], ops, "int8", "TensorRT", {"dense": 300, "conv": 100})
     assert (result.pct, result.high_pct, result.opaque_nodes) == (25.0, 100.0, 1)
-    assert result.notes == ("the engine does not tell the type that 1 of 2 products read",)
+    assert result.notes == ("the engine hides the type that 1 of 2 products read",)
     floating = replace(seen, input_types=("Float",))
     assert count_layers([hidden, floating, conv], ops, "int8", "TensorRT", {}).high_pct is None
 

@@ -127,7 +127,7 @@ def test_fake_layers_have_times_precisions_and_nodes(tmp_path: Path, monkeypatch
     [
         ({"refuses": True}, "run", "did not start the run(.|\\n)*the run was refused"),
         ({"data_dependent": True}, "run", "depends on the values"),
-        ({"silent": True}, "layer_times", "tells no times of layers(.|\\n)*cache clear"),
+        ({"silent": True}, "layer_times", "reports no times of layers(.|\\n)*cache clear"),
     ],
 )
 def test_fake_run_that_is_refused(

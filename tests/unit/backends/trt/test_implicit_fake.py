@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from pytest_quant.backends.base import Feeds
 from pytest_quant.backends.cuda import free_blocks
 from pytest_quant.backends.trt.implicit import (
-    calibrating,
     make_calibrator,
+    set_calibrator,
     settle,
     write_samples,
 )
@@ -125,7 +125,7 @@ def test_fake_builder_calibrates_and_the_ranges_are_kept(tmp_path: Path, monkeyp
     ranges = tmp_path / "ranges"
     config: Any = SimpleNamespace(profiles=[])
     config.set_calibration_profile = config.profiles.append
-    with calibrating(make(device), config, "minmax", samples, str(ranges), lambda shapes: shapes, "pycuda"):
+    with set_calibrator(make(device), config, "minmax", samples, str(ranges), lambda shapes: shapes, "pycuda"):
         assert config.int8_calibrator.get_batch_size() == 2
         drive(config.int8_calibrator, ["gain", "x"], lambda *_: None)
         assert config.int8_calibrator.batches == 3
@@ -134,7 +134,7 @@ def test_fake_builder_calibrates_and_the_ranges_are_kept(tmp_path: Path, monkeyp
     assert ranges.read_bytes().startswith(b"TRT-10")
     assert device.cuda.held() == {}
     again: Any = SimpleNamespace()
-    with calibrating(make(device), again, "minmax", None, str(ranges), lambda shapes: shapes):
+    with set_calibrator(make(device), again, "minmax", None, str(ranges), lambda shapes: shapes):
         drive(again.int8_calibrator, ["x"], lambda *_: pytest.fail("a batch was read"))
 
 

@@ -71,7 +71,7 @@ def test_the_engine_is_built_in_build_and_only_read_when_it_opens(
     assert state(folder) == before
 
 
-NOT_TOLD = "the log of the provider's build does not tell the precision of layers"
+NOT_TOLD = "the log of the provider's build does not show the precision of layers"
 
 
 @pytest.mark.parametrize(

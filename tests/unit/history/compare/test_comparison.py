@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace as replace_entry
 
-from pytest_quant.history.baselines.accept import accept
+from pytest_quant.history.baselines.acceptance import accept
 from pytest_quant.history.baselines.file import BaselineEntry
 from pytest_quant.history.compare import compare
 from pytest_quant.history.compare.comparison import Comparison, Outcome
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.record import Record
-from pytest_quant.report.comparison import comparison_json, comparison_text
+from pytest_quant.report.comparison_text import comparison_json, comparison_text
 from pytest_quant.report.pull_request import run_comment
 from pytest_quant.result import Interval, Resources, Status
 from pytest_quant.spec import SeriesKey
@@ -130,7 +130,9 @@ def test_the_headline_agrees_with_the_exit_code(
     assert strict or result.exit_code in (0, 1)
     said = {"NO REGRESSION": "ok"}.get(word, word.lower().replace(" ", "_"))
     assert (document["verdict"], document["exit_code"]) == (said, result.exit_code)
-    bad = bool(result.having(Outcome.REGRESSION)) or (full_suite and any(not each.accepted for each in result.removed))
+    bad = bool(result.select_rows(Outcome.REGRESSION)) or (
+        full_suite and any(not each.accepted for each in result.removed)
+    )
     assert (result.exit_code == 1) is bad
 
 
@@ -206,4 +208,4 @@ def test_a_test_that_fails_is_never_accepted() -> None:
     """No entry has a status, for no failed record becomes a baseline."""
     failed = replace(_record(), status=Status.FAIL)
     result = _compared(failed, _entry(_record()))
-    assert [each.quantity for each in result.having(Outcome.REGRESSION)] == ["status"]
+    assert [each.quantity for each in result.select_rows(Outcome.REGRESSION)] == ["status"]

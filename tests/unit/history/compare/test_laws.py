@@ -131,7 +131,7 @@ def test_another_series_hides_no_regression_but_through_holm(
         [*head, *launch(answered(other, answers(range(lost))), run="other", commit="head")],
     )
     after = {(row.series, row.quantity, row.machine): row for row in more.rows}
-    for regression in alone.having(Outcome.REGRESSION):
+    for regression in alone.select_rows(Outcome.REGRESSION):
         if regression.quantity in ("speedup", "p50"):
             continue
         again = after[regression.series, regression.quantity, regression.machine]

@@ -53,7 +53,7 @@ def test_scores_on_other_evaluation_data_are_shown_and_never_compared() -> None:
     other = replace(record_of(_A), digests={"data": "other"})
     result = between(record_of(_A), answered(other, answers(range(90))))
     assert result.changed == ()
-    (only,) = result.having(Outcome.NO_BASELINE)
+    (only,) = result.select_rows(Outcome.NO_BASELINE)
     assert (only.quantity, only.base, only.head, only.change) == ("accuracy", 100.0, 77.5, None)
     assert only.notes == ("other evaluation data",)
 
@@ -70,15 +70,15 @@ def test_what_needs_no_equal_data_is_compared_on_other_data() -> None:
     )
     before = [replace(record, resources=Resources(size_mb=1.0))] * 5
     result = compare(launches(before), launches([other] * 5, commit="head"))
-    worse = {each.quantity for each in result.having(Outcome.REGRESSION)}
+    worse = {each.quantity for each in result.select_rows(Outcome.REGRESSION)}
     assert worse == {"size", "coverage", "speedup"}
-    assert [each.quantity for each in result.having(Outcome.NO_BASELINE)] == ["accuracy"]
+    assert [each.quantity for each in result.select_rows(Outcome.NO_BASELINE)] == ["accuracy"]
 
 
 def test_a_metric_that_turned_round_is_another_version() -> None:
     """Lower is better now: the name is the same, the figure is not."""
     record = record_of(_A)
-    (only,) = between(record, with_accuracy(record, better="lower")).having(Outcome.NO_BASELINE)
+    (only,) = between(record, with_accuracy(record, better="lower")).select_rows(Outcome.NO_BASELINE)
     assert only.notes == ("the metric has another unit or direction",)
 
 
@@ -120,7 +120,7 @@ def test_a_test_that_failed_as_expected_is_no_regression() -> None:
     after = replace(before, resources=Resources(size_mb=2.0), status=Status.FAIL)
     assert between(before, after).exit_code == 1
     result = between(before, replace(after, expected=True))
-    worse = result.having(Outcome.WORSE)
+    worse = result.select_rows(Outcome.WORSE)
     assert ([each.quantity for each in worse], result.exit_code) == (["size", "status"], 0)
     assert all("xfail" in each.notes[-1] for each in worse)
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
 from pytest_quant.history.compare import compare
-from pytest_quant.history.compare.accuracy import paired_p, with_runs
+from pytest_quant.history.compare.accuracy_change import include_run_noise, paired_p
 from pytest_quant.history.compare.comparison import Outcome
 from pytest_quant.metrics.drop import MOST_SCORES, PairedStatistics
 from pytest_quant.metrics.metric import Metric, resolve_wrapped
@@ -35,7 +35,7 @@ def measured(errors: np.ndarray, reference: float = 1.0, better: Better = "lower
     scores.add(
         np.full((len(errors), 1), reference), errors[:, None], np.zeros(len(errors)), np.ones(len(errors), bool), 0
     )
-    result = scores.added_to(AccuracyResult(n=len(errors)), None, 0.95)
+    result = scores.add_to(AccuracyResult(n=len(errors)), None, 0.95)
     return replace(record_of(), accuracy=result, metric="error")
 
 
@@ -192,7 +192,7 @@ def _of_runs(run_sd: float | None) -> AccuracyResult:
 def test_a_change_of_scores_has_the_noise_between_their_runs(run_sd: float | None) -> None:
     """Without any the interval stays; with it the interval is that of samples and runs together, and p is larger."""
     result = _of_runs(run_sd)
-    interval, p = with_runs(result, result, -2.5, Interval(-4.0, -1.0), 0.001)
+    interval, p = include_run_noise(result, result, -2.5, Interval(-4.0, -1.0), 0.001)
     reach = student_quantile(0.95, 8) * (run_sd or 0.0) * math.sqrt(2 / 3)
     assert interval is not None
     assert p is not None
@@ -202,7 +202,7 @@ def test_a_change_of_scores_has_the_noise_between_their_runs(run_sd: float | Non
 
 def test_a_change_without_an_interval_stays_as_it_is() -> None:
     """Where no sample differs there is nothing to widen."""
-    assert with_runs(_of_runs(1.0), _of_runs(1.0), 0.0, None, None) == (None, None)
+    assert include_run_noise(_of_runs(1.0), _of_runs(1.0), 0.0, None, None) == (None, None)
 
 
 def test_single_runs_change_beyond_the_noise_that_runs_usually_have() -> None:
@@ -210,11 +210,11 @@ def test_single_runs_change_beyond_the_noise_that_runs_usually_have() -> None:
     single = AccuracyResult(
         n=400, metric="acc", unit="%", better="higher", candidate_runs=1, reference_runs=1, assumed_run_sd=0.7
     )
-    interval, p = with_runs(single, single, -2.5, Interval(-4.0, -1.0), 0.001)
+    interval, p = include_run_noise(single, single, -2.5, Interval(-4.0, -1.0), 0.001)
     reach = student_quantile(0.95, 1e6) * 0.7 * math.sqrt(2)
     assert interval is not None
     assert p is not None
     assert list(interval) == pytest.approx([-2.5 - math.hypot(1.5, reach), -2.5 + math.hypot(1.5, reach)])
     assert p > 0.03
     fixed = replace(single, assumed_run_sd=None)
-    assert with_runs(fixed, fixed, -2.5, Interval(-4.0, -1.0), 0.001) == (Interval(-4.0, -1.0), 0.001)
+    assert include_run_noise(fixed, fixed, -2.5, Interval(-4.0, -1.0), 0.001) == (Interval(-4.0, -1.0), 0.001)

@@ -12,7 +12,7 @@ from scipy import stats as scipy_stats
 
 from pytest_quant.history.compare import compare
 from pytest_quant.history.compare.comparison import Outcome, Row
-from pytest_quant.history.compare.latency import when_ratio_changed
+from pytest_quant.history.compare.latency_change import explain_ratio_change
 from pytest_quant.history.compare.pairing import describe_machine
 from pytest_quant.history.rows import StoredCheck, describe_identity
 from pytest_quant.record import Record
@@ -70,7 +70,7 @@ def student(base: Sequence[float], head: Sequence[float]) -> dict[str, Any]:
             ((0.5, 1.0), (0.5, 0.9)),
             Outcome.REGRESSION,
             "",
-            ("the reference became faster, or the machine did: too few series on this machine to tell",),
+            ("the reference became faster, or the machine did: too few series on this machine to decide",),
         ),
         (
             ((0.5, 1.0), (0.6, 1.2)),
@@ -227,11 +227,11 @@ def test_who_moved_a_ratio(candidate: int, reference: int, worse: bool) -> None:
         expected = (Outcome.CHANGED, "reference")
     else:
         expected = (gated, "")
-    *result, notes = when_ratio_changed(candidate, reference, worse=worse, told_apart=True)
+    *result, notes = explain_ratio_change(candidate, reference, worse=worse, told_apart=True)
     assert tuple(result) == expected
     neither = "neither engine alone moved by more than its noise; their ratio did"
     assert (notes == (neither,)) is (expected == (gated, ""))
-    untold = when_ratio_changed(candidate, reference, worse=worse, told_apart=False)
+    untold = explain_ratio_change(candidate, reference, worse=worse, told_apart=False)
     assert untold[0] is gated
     assert (untold == (*result, notes)) is (expected != (Outcome.CHANGED, "reference"))
 

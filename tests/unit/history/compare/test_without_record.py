@@ -9,11 +9,11 @@ from shlex import split
 import pytest
 
 from pytest_quant.cli.accept import accept
-from pytest_quant.history.baselines.accept import choose_series
+from pytest_quant.history.baselines.acceptance import choose_series
 from pytest_quant.history.compare import compare
 from pytest_quant.history.compare.comparison import Comparison, Word
 from pytest_quant.record import Run
-from pytest_quant.report.comparison import comparison_json, fault, other_lists, verdict
+from pytest_quant.report.comparison_text import comparison_json, fault, list_others, verdict
 from pytest_quant.spec import SeriesKey
 from tests.unit.history.compare.launched import key, launch, record_of
 from tests.unit.record.examples import RUN
@@ -41,7 +41,7 @@ def test_what_was_skipped_is_named_with_its_reason(where: str, full_suite: bool)
     result = lacking(found(skipped={where: "no VNNI on this runner"}), full_suite=full_suite)
     assert (result.verdict, result.exit_code, fault(result)) == (Word.OK, 0, "")
     assert verdict(result).startswith("NO REGRESSION: 1 test skipped here, ")
-    (listed,) = dict(other_lists(result))["skipped here"]
+    (listed,) = dict(list_others(result))["skipped here"]
     assert listed == f"{GONE} ort-int8-static  was PASS: no VNNI on this runner"
     assert '"skipped": "no VNNI on this runner"' in json.dumps(comparison_json(result)["removed"])
 

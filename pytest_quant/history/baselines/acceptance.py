@@ -1,0 +1,212 @@
+"""Accepted baselines: the entry that a record makes, and the entries that a comparison of two commits heeds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pytest_quant.environment.revision import Repository
+from pytest_quant.errors import HistoryError, UsageError, nearest
+from pytest_quant.history.baselines.file import (
+    NAME,
+    AcceptedLatency,
+    AcceptedScores,
+    BaselineEntry,
+    parse_baselines,
+    read_baselines,
+)
+from pytest_quant.history.baselines.launch_history import launches_in, median_of
+from pytest_quant.history.rows import StoredCheck, commit_of, group_items, to_utc, way_of_timing
+from pytest_quant.result import AccuracyResult, Status
+from pytest_quant.spec import SeriesKey
+
+_REGRESSED = (Status.FAIL, Status.ERROR)
+
+
+def choose_series(keys: Sequence[str], texts: Sequence[str]) -> list[str]:
+    """Return the series of `keys` whose readable form contains any of `texts`; without texts, all.
+
+    Raises
+    ------
+    UsageError : no series contains one of the texts.
+    """
+    readable = {key: str(SeriesKey.parse(key)) for key in keys}
+    chosen: set[str] = set()
+    for text in texts:
+        matching = {key for key, shown in readable.items() if text == key or text in shown}
+        if not matching:
+            raise UsageError(f"there is no series '{text}'", allowed=nearest(text, set(readable.values())))
+        chosen |= matching
+    return [key for key in keys if key in chosen or not texts]
+
+
+def accept(checks: Sequence[StoredCheck], *, reason: str, accepted_at: datetime) -> BaselineEntry | None:
+    """Return the entry of one series; ``None`` when nothing of it was measured.
+
+    Parameters
+    ----------
+    checks : its records of one commit, oldest first. Accuracy is that of the last one, latency on each machine that of
+        all launches there.
+    reason : written to the file, for those who review the change.
+    accepted_at : time with a time zone.
+
+    Raises
+    ------
+    UsageError : the tree was dirty, no commit is known, the data was a placeholder, or the last record is FAIL or
+        ERROR: later runs would be judged against the regression.
+    """
+    measured = [check for check in checks if check.record.status is not Status.UNAVAILABLE]
+    if not measured:
+        return None
+    last = measured[-1]
+    _refuse(last)
+    accuracy = last.record.accuracy
+    fine = [check for check in measured if check.record.status not in _REGRESSED]
+    return BaselineEntry(
+        **SeriesKey.parse(last.record.series)._asdict(),
+        commit=last.run.commit or "",
+        run=last.run.id,
+        reason=reason,
+        accepted_at=accepted_at,
+        unit=accuracy.unit if accuracy else None,
+        candidate_score=accuracy.candidate if accuracy else None,
+        drop=accuracy.drop if accuracy else None,
+        data=last.record.digests.get("data"),
+        size_mb=last.record.resources.size_mb if last.record.resources else None,
+        coverage_pct=last.record.coverage.pct if last.record.coverage else None,
+        latency=tuple(
+            sorted(_group_by_machine(fine), key=lambda machine: (sorted(machine.identity.items()), machine.way))
+        ),
+        scores=_scores(accuracy),
+    )
+
+
+def _scores(accuracy: AccuracyResult | None) -> AcceptedScores | None:
+    """Return the scores of single samples, unless engines can be run again."""
+    if accuracy is None or accuracy.candidate_runs is None:
+        return None
+    return AcceptedScores(accuracy.n, accuracy.candidate_runs, accuracy.candidate_correct, accuracy.candidate_scores)
+
+
+def _refuse(check: StoredCheck) -> None:
+    run, record = check.run, check.record
+    shown = f"{SeriesKey.parse(record.series)}, run {run.id}"
+    if run.dirty:
+        raise UsageError(
+            "a run with changes that were not committed is never a baseline",
+            value=shown,
+            fix="commit, new test files too, run the tests again, and accept that run",
+        )
+    if run.commit is None:
+        raise UsageError("a run without a commit is never a baseline", value=shown, fix="run the tests in a repository")
+    if record.stands_in:
+        fix = "return Dataset.from_arrays(inputs, labels, calibration=100) in its place, and run the tests again"
+        raise UsageError("random numbers of Dataset.placeholder are never a baseline", value=shown, fix=fix)
+    if record.status in _REGRESSED:
+        broken = [
+            f"{verdict.limit}: {verdict.reason}" for verdict in record.verdicts or () if verdict.status in _REGRESSED
+        ]
+        raise UsageError(
+            f"a record that is {record.status.value} never becomes a baseline",
+            value="; ".join([shown, *broken, *record.message.splitlines()[:1]]),
+            fix="if the change is wanted, relax the limit in the mark, or, of a limit against earlier runs, remove "
+            "the old entry from the file, which a reviewer sees; then run the tests again and accept that run",
+        )
+
+
+def _group_by_machine(checks: Sequence[StoredCheck]) -> Iterator[AcceptedLatency]:
+    """Yield the latency on each machine, with every launch there."""
+
+    def machine(check: StoredCheck) -> tuple[object, ...]:
+        return *sorted(check.run.environment.identity.items()), way_of_timing(check.record.latency)
+
+    for here in group_items(checks, machine).values():
+        launches = tuple(launch for check in here for launch in launches_in(check) if launch.speedup is not None)
+        if launches:
+            yield AcceptedLatency(
+                dict(here[-1].run.environment.identity),
+                median_of(launch.speedup for launch in launches),
+                median_of(launch.candidate_p50_ms for launch in launches),
+                way_of_timing(here[-1].record.latency),
+                launches,
+            )
+
+
+def accept_checks(
+    checks: Sequence[StoredCheck], texts: Sequence[str], *, reason: str, accepted_at: datetime
+) -> list[BaselineEntry]:
+    """Return the entries that accepting the records of one commit makes.
+
+    Parameters
+    ----------
+    checks : the records, oldest first.
+    texts : parts of the names of the series that are meant; empty for all.
+    reason, accepted_at : see `accept`.
+
+    Raises
+    ------
+    UsageError : a record must not become a baseline, see `accept`; nothing was measured; or no series is meant.
+    """
+    series = group_items(checks, lambda check: check.record.series)
+    chosen = choose_series(list(series), texts)
+    accepted = [accept(series[key], reason=reason, accepted_at=accepted_at) for key in chosen]
+    entries = [entry for entry in accepted if entry is not None]
+    if not entries:
+        raise UsageError(
+            "nothing was measured there, so there is nothing to accept",
+            fix="run the tests on a machine that can run them",
+        )
+    return entries
+
+
+def find_accepted(root: Path, base: Sequence[StoredCheck], head: Sequence[StoredCheck]) -> dict[str, BaselineEntry]:
+    """Return the values that were accepted after the base and up to the head, and all accepted removals, by series.
+
+    The file of the head is that of the working tree where the head is what is checked out, else the one that is
+    committed there, with the removals and the records of the head that the working tree accepts. An entry that the
+    base's committed file has too is no news. Where git does not have the base, what was accepted after its first run
+    counts.
+
+    Parameters
+    ----------
+    root : the project's folder, which contains the file.
+    base, head : records of both sides.
+
+    Raises
+    ------
+    HistoryError : the head's file is damaged; the message names the line.
+    """
+    git = Repository(root)
+    now = _head_entries(git, root, head)
+    before = _base_entries(git, commit_of(base))
+    return {key: entry for key, entry in now.items() if entry.removed or _is_news(entry, before, base)}
+
+
+def _head_entries(git: Repository, root: Path, head: Sequence[StoredCheck]) -> dict[str, BaselineEntry]:
+    here = read_baselines(root / NAME)
+    commit = commit_of(head)
+    elsewhere = None if commit is None or git.is_checked_out(commit) else git.file_at(commit, NAME)
+    if elsewhere is None:
+        return here
+    # What is accepted of a commit that is not checked out is written here, to be committed on top of it.
+    runs = {check.run.id for check in head}
+    own = {key: entry for key, entry in here.items() if entry.removed or entry.run in runs}
+    return parse_baselines(elsewhere, f"{commit}:{NAME}") | own
+
+
+def _base_entries(git: Repository, commit: str | None) -> Mapping[str, BaselineEntry] | None:
+    """Return the entries of the base, ``None`` if git does not have that commit, or cannot read them."""
+    text = None if commit is None else git.file_at(commit, NAME)
+    try:
+        return None if text is None else parse_baselines(text)
+    except HistoryError:
+        return None
+
+
+def _is_news(entry: BaselineEntry, before: Mapping[str, BaselineEntry] | None, base: Sequence[StoredCheck]) -> bool:
+    if before is not None:
+        old = before.get(entry.series.text)
+        return old is None or (old.commit, old.run, old.accepted_at) != (entry.commit, entry.run, entry.accepted_at)
+    started = [to_utc(check.run.started_at) for check in base]
+    return not started or entry.accepted_at.astimezone(UTC).isoformat() > min(started)

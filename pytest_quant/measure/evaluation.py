@@ -1,0 +1,369 @@
+"""Accuracy: outputs of reference and candidate compared over one evaluation set. Measures, and never judges."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_quant.backends import Outputs
+from pytest_quant.data import Data
+from pytest_quant.errors import DataError, UsageError, nearest
+from pytest_quant.metrics import ResolvedMetric, resolve_metric
+from pytest_quant.metrics.channels import split
+from pytest_quant.metrics.classes import IGNORED, ClassError, WordAgreement, are_probabilities, is_text, token_labels
+from pytest_quant.metrics.drop import PairedStatistics
+from pytest_quant.metrics.tensor import (
+    ConstantOutput,
+    TensorError,
+    answered_rows,
+    check_reference,
+    find_mismatch,
+    find_unsound,
+    sound_rows,
+)
+from pytest_quant.result import AccuracyResult, OutputError, OutputFault
+from pytest_quant.spec import ChannelGroup, Check, limits_on
+
+
+@dataclass(frozen=True, slots=True)
+class OutputPair:
+    """Outputs of both engines for `n` samples from index `start`, without padding."""
+
+    reference: Outputs
+    candidate: Outputs
+    labels: NDArray[Any] | None
+    start: int
+    n: int
+
+
+def evaluate(
+    pairs: Iterable[OutputPair],
+    metric: ResolvedMetric | None,
+    *,
+    output: str | None,
+    channels: Sequence[ChannelGroup] = (),
+    margin: float | None = None,
+    confidence: float = 0.95,
+    n_different: int | None = None,
+) -> AccuracyResult:
+    """Compare all outputs of `pairs`, and score one output by `metric`.
+
+    An output that cannot be compared becomes a fault in the result, and the other outputs are compared. A sample whose
+    output is not finite never agrees and is never right, unless the largest score of its classes is finite; scores
+    other than right or wrong, and KL, leave it out for both engines. Minus infinity is no fault of class scores where
+    the reference has it for that sample.
+
+    Parameters
+    ----------
+    pairs : outputs of all samples, in the order of the evaluation set.
+    metric : ``None`` compares tensors only.
+    output : name of the output, or of the group of `channels`, that the metric, agreement, KL and worst class read;
+        ``None`` for the first output. Then agreement is also that of each other output with classes: floats (n, k)
+        with as many values as the first, or whose rows are probabilities of the reference. The lowest one counts.
+    channels : groups that are compared separately, in place of the outputs they belong to.
+    margin : limit on the drop in the metric's unit, for which the samples needed to decide it are computed.
+    confidence : of the drop's interval, 0..1.
+    n_different : samples that differ in their inputs, which are what intervals count; ``None`` for all of them.
+
+    Raises
+    ------
+    ModelError : the reference gives NaN.
+    UsageError : `channels` do not fit, or the metric is not defined for outputs and labels.
+    """
+    comparison = _Comparison(metric, output, channels, n_different)
+    for pair in pairs:
+        comparison.add(pair)
+        # Outputs may be large: these are gone when the next are made.
+        del pair
+    result = comparison.result()
+    return result if comparison.scores is None else comparison.scores.add_to(result, margin, confidence)
+
+
+@dataclass(eq=False)
+class _Comparison:
+    """Accumulates the figures over the pairs: a few numbers of each sample, never its outputs."""
+
+    metric: ResolvedMetric | None
+    output: str | None
+    channels: Sequence[ChannelGroup]
+    n_different: int | None
+    n: int = 0
+    faults: dict[tuple[str, str], OutputFault] = field(default_factory=dict)
+    compared: dict[str, _Compared] = field(default_factory=dict)
+    classes: dict[str, ClassError] = field(default_factory=dict)
+    no_classes: set[str] = field(default_factory=set)
+    words: WordAgreement | None = None
+
+    def __post_init__(self) -> None:
+        self.is_named = self.output is not None
+        self.groups = {
+            name: [group for group in self.channels if group.output == name]
+            for name in {channel.output for channel in self.channels}
+        }
+        metric = self.metric
+        self.scores = None if metric is None else PairedStatistics(metric)
+        # Of another metric the share of right first guesses is no part of the score.
+        self.reads_classes = metric is not None and metric.reads_classes
+        self.guesses = metric.answers if metric is not None and metric.reads_classes else None
+
+    def add(self, pair: OutputPair) -> None:
+        """Add a pair: every output of the reference is compared with the candidate's."""
+        if self.output is None:
+            self.output = next(iter(pair.reference))
+        self.n += pair.n
+        for name, reference in pair.reference.items():
+            self._compare(name, reference, pair.candidate.get(name), pair)
+
+    def _compare(self, name: str, reference: NDArray[Any], candidate: NDArray[Any] | None, pair: OutputPair) -> None:
+        check_reference(name, reference, pair.start)
+        self._note(find_mismatch(name, reference, candidate, pair.start))
+        if candidate is None or candidate.shape != reference.shape:
+            return
+        sound = sound_rows(reference, candidate)
+        masked = sound
+        if name == self.output:
+            masked = self._score(reference, candidate, sound, pair)
+        elif not self.is_named:
+            self._see_classes(name, reference, candidate, sound, pair.labels)
+        self._note(find_unsound(name, candidate, masked, pair.start))
+        groups = self.groups.get(name)
+        if groups is None:
+            self.compared.setdefault(name, _Compared(name)).add(reference, candidate, pair.start)
+            return
+        for (group, ours), (_, theirs) in zip(split(reference, groups), split(candidate, groups), strict=True):
+            self.compared.setdefault(group.name, _Compared(group.name, name)).add(ours, theirs, pair.start)
+            if group.name == self.output:
+                self._score(ours, theirs, sound_rows(ours, theirs), pair)
+
+    def _note(self, fault: OutputFault | None) -> None:
+        if fault is not None:
+            self.faults.setdefault((fault.output, fault.kind), fault)
+
+    def _see_classes(
+        self, name: str, reference: NDArray[Any], candidate: NDArray[Any], sound: NDArray[Any], labels: Any
+    ) -> None:
+        """Add an output that the metric does not read, unless one of its chunks shows that it has no classes."""
+        first = self.classes.get(self.output or "")
+        may_be = name not in self.no_classes and _may_be_classes(reference, labels)
+        if may_be and ((first and first.classes == reference.shape[1]) or are_probabilities(reference)):
+            self.classes.setdefault(name, ClassError(reference.shape[1], self.n_different)).add(
+                reference, candidate, None, sound
+            )
+        else:
+            self.no_classes.add(name)
+            self.classes.pop(name, None)
+
+    def _score(
+        self, reference: NDArray[Any], candidate: NDArray[Any], sound: NDArray[Any], pair: OutputPair
+    ) -> NDArray[Any]:
+        """Add scores and classes; return `sound`, with the samples whose reference masks other classes by design."""
+        answered = masked = sound
+        labels, name = pair.labels, self.output or ""
+        if _may_be_classes(reference, labels, "fiu" if self.reads_classes else "f"):
+            if not sound.all():
+                answered = sound | answered_rows(reference, candidate)
+                masked = sound | (answered & np.isneginf(reference).any(axis=1))
+            classes = self.classes.setdefault(name, ClassError(reference.shape[1], self.n_different))
+            classes.add(reference, candidate, _indices(labels), answered)
+        elif is_text(reference) and is_text(candidate):
+            self.words = self.words or WordAgreement()
+            self.words.add(reference, candidate)
+        elif (tokens := token_labels(reference, labels)) is not None:
+            self._add_tokens(reference, candidate, tokens)
+        if self.scores is not None and labels is not None:
+            self.scores.add(reference, candidate, labels, answered if self.reads_classes else sound, pair.start)
+        return masked
+
+    def _add_tokens(self, reference: NDArray[Any], candidate: NDArray[Any], labels: NDArray[Any]) -> None:
+        """Add scores (n, tokens, vocabulary), a sample at a time: of a chunk they may take gigabytes."""
+        for ours, theirs, counted in zip(reference, candidate, labels != IGNORED, strict=True):
+            if counted.any():
+                classes = self.classes.setdefault(self.output or "", ClassError(reference.shape[2]))
+                r, c = ours[counted], theirs[counted]
+                classes.add(r, c, None, sound_rows(r, c))
+
+    def result(self) -> AccuracyResult:
+        """Return everything but the scores."""
+        compared = tuple(output.figures() for output in self.compared.values() if output.error.equal is not None)
+        for output in self.compared.values():
+            self._note(output.constant.fault(output.name))
+        # Outputs of text have no figures, and identical ones are never the worst.
+        apart = [each for each in compared if each.max_abs_error is not None and not each.identical] or compared
+        worst = min(apart, key=lambda output: _sort_key(output.sqnr_db), default=None)
+        farthest = max(apart, key=lambda output: _sort_key(output.max_abs_error), default=None)
+        shares = {name: classes.agreement_pct for name, classes in self.classes.items()}
+        if self.words is not None:
+            shares[self.output or ""] = self.words.agreement_pct
+        agreeing = tuple(sorted(shares, key=shares.__getitem__))
+        decides = self.classes.get(agreeing[0]) if agreeing else None
+        classes = self.classes.get(self.output or "")
+        chances = [
+            None if classes is None or not self.guesses else classes.chance(self.guesses, side) for side in (0, 1)
+        ]
+        return AccuracyResult(
+            n=self.n,
+            n_different=self.n_different,
+            sqnr_db=None if worst is None else worst.sqnr_db,
+            cosine=min((error.cosine for error in apart), key=_sort_key, default=None),
+            max_abs_error=None if farthest is None else farthest.max_abs_error,
+            max_abs_error_sample=None if farthest is None else farthest.sample,
+            by_output=compared,
+            worst_output=None if worst is None or worst.identical else worst.name,
+            faults=tuple(self.faults.values()),
+            identical=bool(compared) and all(output.identical for output in compared) and not self.faults,
+            agreement_pct=shares[agreeing[0]] if agreeing else None,
+            agreement_outputs=agreeing,
+            agreement_chance=None if decides is None else decides.agreement_chance,
+            commonest_pct=None if decides is None else decides.commonest_pct,
+            kl=None if classes is None else classes.kl,
+            chance=chances[0],
+            candidate_chance=chances[1],
+            skill_lost=classes is not None and classes.skill_lost,
+            worst_class=None if classes is None else classes.worst_class,
+            by_class=() if classes is None or self.guesses != 1 else classes.by_class,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """What accumulates of one output, or of a group of channels of the output `group_of`."""
+
+    name: str
+    group_of: str | None = None
+    error: TensorError = field(default_factory=TensorError)
+    constant: ConstantOutput = field(default_factory=ConstantOutput)
+
+    def add(self, reference: NDArray[Any], candidate: NDArray[Any], start: int) -> None:
+        """Add outputs (n, ...) of one shape; `start` is the index of the first sample."""
+        self.error.add(reference, candidate, start)
+        self.constant.add(reference, candidate)
+
+    def figures(self) -> OutputError:
+        """Return the error over all samples so far."""
+        error, is_constant = self.error, self.constant.reference_constant
+        centred = (None, None) if is_constant else (error.centred_sqnr_db, error.centred_cosine)
+        largest = error.max_abs_error, error.sample, error.equal is True
+        return OutputError(self.name, error.sqnr_db, error.cosine, *largest, is_constant, self.group_of, *centred)
+
+
+def _sort_key(figure: float | None) -> float:
+    """Return a sort key that places a missing figure before all others."""
+    return -math.inf if figure is None else figure
+
+
+def _may_be_classes(outputs: NDArray[Any], labels: NDArray[Any] | None, kinds: str = "f") -> bool:
+    """Whether `outputs` are (n, classes) of these kinds, and labels, if there are any, may be indices of classes."""
+    may_be_indices = labels is None or labels.dtype.kind == "O" or _indices(labels) is not None
+    return outputs.ndim == 2 and outputs.shape[1] > 1 and outputs.dtype.kind in kinds and may_be_indices
+
+
+def _indices(labels: NDArray[Any] | None) -> NDArray[Any] | None:
+    """Return integer labels (n,) or (n, 1) as (n,); ``None`` if a label has several values, or is no integer."""
+    if labels is None or labels.dtype.kind not in "iub" or labels.size != len(labels):
+        return None
+    return labels.reshape(-1).astype(np.int64)
+
+
+def choose_output(check: Check, first_outputs: Outputs) -> str:
+    """Return the output that the metric reads: the mark's ``output``, else the first one.
+
+    Raises
+    ------
+    UsageError : the mark names an output, there or in a limit, that the model does not have.
+    """
+    for limit, name in check.limits.by_output:
+        if name not in first_outputs:
+            raise UsageError(
+                f"{limit} limits an output '{name}', which the model does not have",
+                allowed=nearest(name, first_outputs),
+            )
+    if check.output is None:
+        return next(iter(first_outputs))
+    if check.output not in first_outputs:
+        raise UsageError(f"the model has no output '{check.output}'", allowed=nearest(check.output, first_outputs))
+    return check.output
+
+
+def choose_metric(check: Check, data: Data, outputs: Outputs, output: str) -> ResolvedMetric | None:
+    """Return the metric to compute.
+
+    Parameters
+    ----------
+    check : the metric and the limits of the mark.
+    data : its kind and range of labels.
+    outputs : of a batch, axis 0 the sample.
+    output : name of the one that the metric reads.
+
+    Returns
+    -------
+    ``None`` when the mark names no metric, no limit needs one, and there is no default for such labels and outputs; and
+    for data that only stands in for real samples.
+
+    Raises
+    ------
+    UsageError : a limit needs a metric and there is none, or the metric is not defined for such labels and outputs.
+    DataError : a label is not the index of a class of the output.
+    """
+    if check.dataset.stands_in:
+        return None
+    metric = resolve_metric(check.metric, data.labels, outputs[output].shape, data.label_type)
+    if metric is None:
+        names = [name for name in limits_on("score", "reference") if getattr(check.limits, name) is not None]
+        if names:
+            _refuse(names[0], data, outputs, output)
+        return None
+    if metric.reads_classes and data.label_range is not None:
+        _check_labels(data.label_range, outputs, output)
+    return metric
+
+
+def _refuse(limit: str, data: Data, outputs: Outputs, output: str) -> None:
+    has_classes = outputs[output].ndim == 2 and outputs[output].shape[1] > 1
+    if data.labels == "none":
+        others = limits_on("accuracy", "output") if has_classes else limits_on("output")
+        raise UsageError(
+            f"{limit} needs labels, and {data.name} has none",
+            allowed=f"without labels: {', '.join(others)}",
+            fix="give labels, Dataset.from_arrays(inputs, labels), or set "
+            f"{'min_agreement=99' if has_classes else 'min_cosine=0.99'} in place of it",
+        )
+    wrap = "wrap yours: metric=Metric(fn, better='higher')"
+    fix = wrap if data.labels == "object" else f"name one in the mark, metric='mae' for labels of its shape, or {wrap}"
+    if has_classes and data.labels != "int":
+        fix = f"for classes give their indices as labels, labels.astype('int64') if they are floats; else {fix}"
+    if data.labels == "int" and outputs[output].dtype.kind in "iu":
+        fix = (
+            f"name the output with a score for each class, output='{_scores(outputs, output, 1) or '...'}', or compare "
+            "class indices: metric=Metric(lambda outputs, labels: outputs.ravel() == labels)"
+        )
+    raise UsageError(
+        f"{limit} needs a metric here",
+        value=f"{f'labels of type {data.label_type}' if data.label_type else f'{data.labels} labels'}, "
+        f"output '{output}' of shape {outputs[output].shape}",
+        allowed="top1 is the default for integer labels and an output (n, classes) only",
+        fix=fix,
+    )
+
+
+def _scores(outputs: Outputs, output: str, highest: float) -> str:
+    """Return the first output but `output` that has a score for each class up to index `highest`; empty without one."""
+    others = [name for name, array in outputs.items() if name != output and array.ndim == 2 and array.dtype.kind == "f"]
+    return next((name for name in others if outputs[name].shape[1] > highest), "")
+
+
+def _check_labels(label_range: tuple[float, float], outputs: Outputs, output: str) -> None:
+    low, high = label_range
+    output_shape, other = outputs[output].shape, _scores(outputs, output, high)
+    if len(output_shape) == 2 and not (low >= 0 and high < output_shape[1]):
+        raise DataError(
+            "a label is not one of the model's classes",
+            value=f"labels from {low:g} to {high:g}",
+            allowed=f"0 to {output_shape[1] - 1}, for output '{output}' with {output_shape[1]} classes",
+            fix=f"name the output with a score for each class, output='{other or '...'}', or map the labels to the "
+            "order of the model's classes",
+        )

@@ -1,0 +1,321 @@
+"""Verdicts on limits of scores and output tensors. Each output is judged by itself, and the worst decides.
+
+Accuracy on a fixed set is a fact, so a limit is judged on the point estimate, unless proof is asked for, or one sample
+weighs more than the limit leaves: then the interval decides.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from pytest_quant.result import AccuracyResult, Interval, OutputError, Status, TaskScore, Verdict
+from pytest_quant.spec import LIMITS, OWN_SCORES, Limit, Limits, OutputLimit, limits_on
+from pytest_quant.stats.holm import holm
+from pytest_quant.stats.paired import wilson_interval
+from pytest_quant.stats.runs import add_run_noise, assume_noise
+from pytest_quant.verdict.rules import (
+    OUTPUTS,
+    explain_coarseness,
+    format_limit,
+    judge_by_interval,
+    judge_by_value,
+    mark_unmeasured,
+    withdraw_pass,
+)
+
+
+def accuracy_verdicts(
+    limits: Limits, accuracy: AccuracyResult, confidence: float | None, output: str | None = None
+) -> Iterator[Verdict]:
+    """Yield one verdict for every limit on accuracy, and a FAIL for outputs that are broken whatever the limits.
+
+    Parameters
+    ----------
+    limits : those of the check.
+    accuracy : scores, agreement and the figures of each output.
+    confidence : level of proof for `max_drop`, between 0 and 1; ``None`` judges the measured drop.
+    output : the output that the mark names, the only one that limits on tensors judge; a limit that names outputs
+        judges those. ``None`` judges all.
+    """
+    if accuracy.faults:
+        yield _outputs(accuracy)
+    if limits.max_drop is not None:
+        yield _drop(limits.max_drop, accuracy, confidence)
+    if limits.min_ratio is not None:
+        yield _ratio(limits.min_ratio, accuracy)
+    yield from _own_scores(limits, accuracy, confidence is not None)
+    if limits.min_agreement is not None:
+        yield _agreement(limits.min_agreement, accuracy)
+    for limit in limits_on("output"):
+        value: OutputLimit | None = getattr(limits, limit)
+        if isinstance(value, tuple):
+            for name, allowed in value:
+                yield _worst_output(f"{limit}[{name}]", allowed, LIMITS[limit], accuracy, name)
+        elif value is not None:
+            yield _worst_output(limit, value, LIMITS[limit], accuracy, output)
+
+
+def _worst_output(name: str, allowed: float, limit: Limit, accuracy: AccuracyResult, output: str | None) -> Verdict:
+    """Judge the worst of the outputs called `output`, or of its groups of channels; of all outputs for ``None``."""
+    outputs = [error for error in accuracy.by_output if output is None or output in (error.name, error.group_of)]
+    if not outputs:
+        missing = "no output" if output is None else f"no output '{output}'"
+        return mark_unmeasured(name, allowed, f"{missing} could be compared")
+    figures: dict[str, float | None] = {
+        error.name: limit.equal if error.identical else getattr(error, limit.attribute) for error in outputs
+    }
+    measured = {key: figure for key, figure in figures.items() if figure is not None}
+    unmeasured = next((key for key in figures if key not in measured), None)
+    if measured:
+        worst = (max if limit.is_maximum else min)(measured, key=measured.__getitem__)
+        verdict = judge_by_value(name, allowed, measured[worst], limit.suffix)
+        if verdict.status is Status.FAIL or unmeasured is None:
+            verdict = replace(
+                verdict, reason=verdict.reason + _name_output(worst, len(outputs), len(accuracy.by_output))
+            )
+            doubt = _says_little(limit, name, allowed, outputs) if accuracy.n > 1 else ""
+            return withdraw_pass(verdict, doubt)
+    return mark_unmeasured(name, allowed, f"output '{unmeasured}' {limit.missing}")
+
+
+def _says_little(limit: Limit, name: str, allowed: float, outputs: Sequence[OutputError]) -> str:
+    """Return why a figure within its limit says little: the reference never varies, or an offset carries the figure."""
+    if all(error.reference_constant for error in outputs):
+        return f"the reference gives every sample the same '{outputs[0].name}': evaluate samples that it distinguishes"
+    for error in outputs:
+        centred: float | None = getattr(error, f"centred_{limit.attribute}", None)
+        if centred is not None and judge_by_value(name, allowed, centred, limit.suffix).status is Status.FAIL:
+            varies = f"what varies over the samples has {centred:.4g}{limit.suffix}"
+            return f"an offset of '{error.name}' carries it: {varies}; set a limit that this holds, or max_abs_error"
+    return ""
+
+
+def _name_output(name: str, judged: int, outputs: int) -> str:
+    """Name the output, unless there is no other."""
+    if outputs == 1:
+        return ""
+    return f" in output '{name}'" + (f", the worst of {judged}" if judged > 1 else "")
+
+
+def _outputs(accuracy: AccuracyResult) -> Verdict:
+    first = accuracy.faults[0]
+    more = f" (and {len(accuracy.faults) - 1} more)" if len(accuracy.faults) > 1 else ""
+    where = "" if first.kind == "constant" else f" at sample {first.sample}"
+    reason = f"output '{first.output}'{where}: {first.kind}, {first.detail}{more}"
+    return Verdict(OUTPUTS, 0.0, float(len(accuracy.faults)), Status.FAIL, reason, implicit=True)
+
+
+def _drop(allowed: float, accuracy: AccuracyResult, confidence: float | None) -> Verdict:
+    if accuracy.drop is None:
+        return mark_unmeasured("max_drop", allowed, accuracy.note or "no metric could be computed")
+    unit = _unit(accuracy)
+    if accuracy.by_task:
+        return _drop_of_tasks(allowed, replace(accuracy, varies=accuracy.varies or confidence is not None), unit)
+    few = _explain_too_few(accuracy, allowed, unit)
+    verdict = judge_by_value("max_drop", allowed, accuracy.drop, unit)
+    if confidence is None and not accuracy.varies and not _needs_interval(verdict, few, allowed):
+        return verdict
+    need = few or (f"about {accuracy.n_to_resolve} samples would decide" if accuracy.n_to_resolve else "")
+    if not need and max(accuracy.reference_runs or 1, accuracy.candidate_runs or 1) > 1:
+        need = "more runs of each side would narrow it"
+    return _drop_interval(accuracy, confidence or accuracy.confidence, allowed, f"{format_limit(allowed)}{unit}", need)
+
+
+def _unit(accuracy: AccuracyResult) -> str:
+    return " pp" if accuracy.unit == "%" else f" {accuracy.unit}".rstrip()
+
+
+def _drop_interval(accuracy: AccuracyResult, confidence: float, allowed: float, bound: str, need: str) -> Verdict:
+    """Judge the drop on its paired interval.
+
+    Parameters
+    ----------
+    confidence : of that interval, 0..1.
+    allowed, bound : the largest drop that passes, as a number and in words.
+    need : what would decide where the interval does not.
+    """
+    samples = "1 sample" if accuracy.n == 1 else f"{accuracy.n} samples"
+    samples += f", {_different(accuracy)} of them different" if _different(accuracy) < accuracy.n else ""
+    samples += f"; {need}" if need else ""
+    if accuracy.drop_ci is None:
+        reason = f"the drop has no interval with {samples}" + (f": {accuracy.note}" if accuracy.note else "")
+        return Verdict("max_drop", allowed, accuracy.drop, Status.INCONCLUSIVE, reason)
+    ends = accuracy.drop_ci.low, accuracy.drop_ci.high
+    figure = f"the {confidence:.0%} interval [{ends[0]:.4g}, {ends[1]:.4g}]{_unit(accuracy)}"
+    verdict = judge_by_interval(
+        "max_drop", allowed, accuracy.drop, ends, figure=figure, bound=bound, if_open=f" with {samples}"
+    )
+    return allow_for_run_noise(verdict, accuracy, accuracy.drop_ci.low)
+
+
+def allow_for_run_noise(verdict: Verdict, accuracy: AccuracyResult, low: float) -> Verdict:
+    """Turn a FAIL into INCONCLUSIVE if unmeasured run-to-run noise could explain the drop.
+
+    `low` is the lower end of the interval that it was judged on.
+    """
+    if verdict.status is not Status.FAIL or accuracy.assumed_run_sd is None or verdict.observed is None:
+        return verdict
+    noise = assume_noise(accuracy.assumed_run_sd, accuracy.reference_runs or 1, accuracy.candidate_runs or 1)
+    ends = add_run_noise(verdict.observed, (low, verdict.observed), noise, accuracy.confidence)
+    if verdict.allowed is None or ends[0] > verdict.allowed:
+        return verdict
+    usual = f"{accuracy.assumed_run_sd:g} pp of noise between runs, which single runs do not show"
+    why = f"{verdict.reason}, but not beside {usual}: give several of each side, or say deterministic=True"
+    return replace(verdict, status=Status.INCONCLUSIVE, reason=why)
+
+
+def _drop_of_tasks(allowed: float, accuracy: AccuracyResult, unit: str) -> Verdict:
+    """Judge the drop of each of several tasks, and of all samples together.
+
+    Each has a one-sided test that its drop is within the limit, and Holm's adjustment keeps any false FAIL among all of
+    them at half of 1 - confidence. They PASS together where the interval of each lies within the limit. Scores that a
+    repeated run would give again are facts, as those of engines are, unless a task has too few samples for one.
+    """
+    rows, bound = accuracy.by_task, f"{format_limit(allowed)}{unit}"
+    p_values = holm([1.0 if row.p is None else row.p for row in rows])
+    broken: list[tuple[TaskScore, str]] = []
+    undecided: list[TaskScore] = []
+    for row, p in zip(rows, p_values, strict=True):
+        weight = None if accuracy.sample_weight is None else accuracy.sample_weight * accuracy.n / row.n
+        is_fact = not accuracy.varies and not explain_coarseness(row.n, weight, allowed, unit)
+        if is_fact and row.drop > allowed:
+            broken.append((row, ""))
+        elif not is_fact and p <= (1.0 - accuracy.confidence) / 2.0:
+            broken.append((row, f" (p {p:.2g} after Holm over {len(rows)})"))
+        elif not is_fact and (row.drop_ci is None or row.drop_ci.high > allowed):
+            undecided.append(row)
+    if broken:
+        worst, p_text = max(broken, key=lambda pair: pair[0].drop)
+        more = f", the worst of {len(broken)}" if len(broken) > 1 else ""
+        reason = f"{worst.name} {worst.drop:.4g}{unit} is above {bound}{more}{p_text}"
+        return Verdict("max_drop", allowed, worst.drop, Status.FAIL, reason)
+    worst = max(undecided or rows, key=lambda row: row.drop)
+    ends = "" if worst.drop_ci is None else f" [{worst.drop_ci.low:.4g}, {worst.drop_ci.high:.4g}]"
+    figure = f"{worst.name} {worst.drop:.4g}{ends}{unit}"
+    if undecided:
+        which = f"{len(undecided)} of {len(rows)} intervals are not within {bound}"
+        reason = f"{which}, as of {figure}; more samples would decide"
+        return Verdict("max_drop", allowed, worst.drop, Status.INCONCLUSIVE, reason)
+    return Verdict("max_drop", allowed, worst.drop, Status.PASS, f"{figure} is within {bound}")
+
+
+def _explain_too_few(accuracy: AccuracyResult, room: float, unit: str) -> str:
+    """Return why so few samples carry no verdict on the score itself; empty when they do.
+
+    A score over n samples moves in steps of what one of them weighs. Where that is more than the `room` of the limit,
+    one sample more or less decides, and only the interval can tell. A limit without room is about these samples, and
+    takes a hundred of them.
+    """
+    # Scores that vary are judged on the interval, however little one sample weighs.
+    weight = None if accuracy.varies else accuracy.sample_weight
+    n = _different(accuracy)
+    return explain_coarseness(n, weight, room, unit, accuracy.n_to_resolve) or (_ONE_SAMPLE if n == 1 else "")
+
+
+def _different(accuracy: AccuracyResult) -> int:
+    """Return the number of samples that are no copies of others."""
+    return accuracy.n_different or accuracy.n
+
+
+_ROUNDING = 1e-9
+_ONE_SAMPLE = "a single sample says nothing about others"
+
+
+def _needs_interval(verdict: Verdict, few: str, room: float) -> bool:
+    """Whether the score does not carry its verdict; one that breaks a limit without room is broken on these samples."""
+    return bool(few) and not (room <= 0.0 and verdict.status is Status.FAIL)
+
+
+def _ratio(allowed: float, accuracy: AccuracyResult) -> Verdict:
+    if accuracy.reference is None or accuracy.candidate is None:
+        return mark_unmeasured("min_ratio", allowed, accuracy.note or "no metric could be computed")
+    over, under = accuracy.candidate, accuracy.reference
+    if accuracy.better == "lower":
+        over, under = under, over
+    if under == 0.0:
+        if over >= 0.0 and accuracy.drop is not None and accuracy.drop <= 0.0:
+            return Verdict("min_ratio", allowed, None, Status.PASS, "the ratio is infinite: nothing was lost")
+        return mark_unmeasured("min_ratio", allowed, "the score to divide by is 0")
+    verdict = judge_by_value("min_ratio", allowed, over / under, "")
+    # The drop that the ratio allows beside this reference.
+    room = accuracy.reference * (1.0 / allowed - 1.0 if accuracy.better == "lower" else 1.0 - allowed)
+    few = _explain_too_few(accuracy, room, _unit(accuracy))
+    if not accuracy.varies and not _needs_interval(verdict, few, room):
+        return verdict
+    bound = f"the {room:.4g}{_unit(accuracy)} that it allows"
+    drop = _drop_interval(accuracy, accuracy.confidence, room, bound, few)
+    return replace(verdict, status=drop.status, reason=f"ratio {over / under:.4g}; of the drop {drop.reason}")
+
+
+def _own_scores(limits: Limits, accuracy: AccuracyResult, is_proof: bool) -> Iterator[Verdict]:
+    """Judge the score of each engine: a lower limit unless less is better. That of the candidate may be proven."""
+    whole = accuracy.sample_weight and accuracy.sample_weight * _different(accuracy)
+    sides = (accuracy.candidate, accuracy.candidate_ci, is_proof), (accuracy.reference, None, False)
+    for limit, (score, ends, is_proven) in zip(OWN_SCORES, sides, strict=True):
+        allowed: float | None = getattr(limits, limit)
+        if allowed is not None and score is None:
+            yield mark_unmeasured(limit, allowed, accuracy.note or "no metric could be computed")
+        elif allowed is not None and score is not None:
+            verdict = judge_by_value(limit, allowed, score, accuracy.unit or "", is_least=accuracy.better != "lower")
+            yield _judge_on_interval(verdict, accuracy, whole, ends, is_proven)
+
+
+def _agreement(allowed: float, accuracy: AccuracyResult) -> Verdict:
+    limit, agreement = LIMITS["min_agreement"], accuracy.agreement_pct
+    if agreement is None:
+        return mark_unmeasured(limit.name, allowed, limit.missing)
+    verdict = _judge_on_interval(judge_by_value(limit.name, allowed, agreement, limit.suffix), accuracy, 100.0)
+    names = accuracy.agreement_outputs
+    worst = f"; output '{names[0]}' is the worst of {len(names)}" if len(names) > 1 else ""
+    verdict = replace(verdict, reason=verdict.reason + worst)
+    why = ""
+    if accuracy.commonest_pct is not None and accuracy.commonest_pct >= allowed:
+        why = f"the reference gives one answer to {accuracy.commonest_pct:.4g} % of the samples"
+    elif accuracy.agreement_chance is not None and agreement <= accuracy.agreement_chance:
+        why = f"answers in these shares agree on up to {accuracy.agreement_chance:.4g} % by luck"
+    return withdraw_pass(verdict, why and f"{why}: an engine that knows nothing could too; {_OTHER_SAMPLES}")
+
+
+_OTHER_SAMPLES = "evaluate samples of more classes, or name the output with a score for each class, output='...'"
+
+
+def _judge_on_interval(
+    verdict: Verdict,
+    accuracy: AccuracyResult,
+    whole: float | None,
+    ends: Interval | None = None,
+    is_proof: bool = False,
+) -> Verdict:
+    """Judge a mean over the samples on its interval if a single sample weighs more than the limit leaves.
+
+    Parameters
+    ----------
+    verdict : on its value.
+    whole : the most that it can be, ``None`` for what has no bounds.
+    ends : its interval; ``None`` takes that of a share of `whole`.
+    is_proof : judges the interval in any case.
+    """
+    allowed, observed, n = verdict.allowed or 0.0, verdict.observed or 0.0, _different(accuracy)
+    of_score = verdict.limit in OWN_SCORES
+    is_least = not of_score or accuracy.better != "lower"
+    unit = f" {accuracy.unit or ''}".rstrip() if of_score else " %"
+    room = math.inf if whole is None else whole - allowed if is_least else allowed
+    weight = whole / n if whole and n and not accuracy.varies else None
+    few = explain_coarseness(n, weight, room, " pp" if unit == " %" else unit) or (_ONE_SAMPLE if n == 1 else "")
+    if not is_proof and not accuracy.varies and not _needs_interval(verdict, few, room):
+        return verdict
+    if ends is None and whole and 0.0 <= observed <= whole + _ROUNDING:
+        share = wilson_interval(round(observed / whole * n), n, confidence=accuracy.confidence)
+        ends = Interval(whole * share[0], whole * share[1])
+    if ends is None:
+        reason = f"{verdict.reason}, but the score has no interval{f': {few}' if few else ''}"
+        return replace(verdict, status=Status.INCONCLUSIVE, reason=reason)
+    sd = accuracy.run_sd or (accuracy.assumed_run_sd if verdict.status is Status.FAIL else None) or 0.0
+    noise = assume_noise(sd, min(accuracy.candidate_runs or 1, accuracy.reference_runs or 1))
+    low, high = add_run_noise(observed, (ends.low, ends.high), noise, accuracy.confidence)
+    figure = f"the {accuracy.confidence:.0%} interval [{low:.4g}, {high:.4g}]{unit}"
+    bound, if_open = f"{format_limit(allowed)}{unit}", f"; {few}" if few else ""
+    given = verdict.limit, allowed, observed, (low, high)
+    return judge_by_interval(*given, figure=figure, bound=bound, if_open=if_open, is_least=is_least)
