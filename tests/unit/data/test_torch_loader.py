@@ -153,6 +153,17 @@ def test_an_input_under_another_name_is_not_called_a_label() -> None:
     assert open_data(Dataset.from_loader([{"x": batch["pixel_values"]} for batch in batches]), ONE).n == 8
 
 
+@pytest.mark.parametrize("given", ["pixel_values", None])
+def test_the_label_stays_beside_the_inputs_that_are_shown(given: str | None) -> None:
+    """In the step for an input under another name, and for a batch without any."""
+    batch = {"y": np.arange(4)} if given is None else {given: numbers(4), "y": np.arange(4)}
+    with pytest.raises(DataError) as raised:
+        open_data(Dataset.from_loader([batch], label="y"), ONE)
+    assert raised.value.fix == "give {'x': ...}, with 'y' beside it"
+    followed = open_data(Dataset.from_loader([{"x": numbers(4), "y": np.arange(4)}], label="y"), ONE)
+    assert (followed.n, followed.labels) == (4, "int")
+
+
 def test_dicts_that_no_one_collated_are_no_numbers_to_convert() -> None:
     """A collate_fn that returns its samples as they are: the step asks for arrays."""
     samples = [[{"x": row} for row in numbers(4)]] * 2

@@ -169,8 +169,8 @@ def test_one_launch_of_the_base_near_the_limit_is_not_outweighed_by_launches_of_
     for baseline in (base, known):
         (result,) = baseline_verdicts(Limits(max_slowdown=5), TOP1, timed(1.35, 1.35), baseline)
         assert result.status is INCONCLUSIVE
-        words = "; more launches of today are not enough beside 1 launch of the base; compare both commits now: --quant-against"
-        assert result.reason.endswith(words)
+        words = "; more launches of today are not enough beside 1 launch of the base; compare both commits now: "
+        assert result.reason.endswith(f"{words}--quant-against")
 
 
 def test_a_run_with_quant_against_is_not_advised_to_use_it() -> None:
