@@ -180,7 +180,7 @@ def test_a_run_with_quant_against_is_not_advised_to_use_it() -> None:
         paired = replace(based_on(launches, ACCEPTED.now), is_paired=True)
         (result,) = baseline_verdicts(Limits(max_slowdown=11), TOP1, timed(1.35, 1.35), paired)
         assert result.status is INCONCLUSIVE
-        assert result.reason.endswith("; see the section quant against")
+        assert result.reason.endswith(" see the section quant against")
         (alone,) = baseline_verdicts(Limits(max_slowdown=11), TOP1, timed(1.35, 1.35), replace(paired, is_paired=False))
         assert alone.reason.endswith(": --quant-against")
 
