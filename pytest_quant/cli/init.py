@@ -124,7 +124,7 @@ def _next_steps(facts: InitFacts, files: Mapping[str, str], written: Collection[
         lines = [str(number) for number, line in enumerate(files[path].splitlines(), 1) if index_pin() in line]
         if lines:
             yield (
-                "next: this version of pytest-quant did not come from an index, so CI may not find it: write "
+                "next: this version did not come from an index, so CI may not find it: write "
                 f"@ git+URL@COMMIT in place of {index_pin()} in {path}, line {', '.join(lines)}"
             )
     if facts.included and "gitlab" in facts.forges:

@@ -84,7 +84,7 @@ def test_a_library_that_is_not_one_is_an_error(tmp_path: Path, custom_operators:
     """A path that leads nowhere, before anything is built; a file that does not load, and one without operators."""
     model = doubling_network(tmp_path)
     for missing in (tmp_path / "libmissing.so", tmp_path):
-        with pytest.raises(UsageError, match=r"option 'libraries'(.|\n)*a file that is here"):
+        with pytest.raises(UsageError, match=r"option 'libraries'(.|\n)*all of them existing files"):
             get_backend("ort").check(spec_of(model, None, missing))
     with pytest.raises(UsageError, match="option 'libraries'"):
         get_backend("ort").check(
@@ -94,7 +94,7 @@ def test_a_library_that_is_not_one_is_an_error(tmp_path: Path, custom_operators:
     text.write_text("no library")
     loads = Path(np.linalg._umath_linalg.__file__)
     for file, said in (
-        (text, "ldd tells what that library"),
+        (text, "ldd shows what that library"),
         (loads, "has no operators for ONNX Runtime: leave it out"),
     ):
         for scheme in (None, "static"):

@@ -154,7 +154,7 @@ def test_a_scalar_of_each_step(backend: str, tmp_path: Path) -> None:
 def test_a_state_that_is_no_mapping(state: object) -> None:
     """Each input takes one output."""
     make: Callable[..., Model] = Model.from_onnx
-    with pytest.raises(UsageError, match="state tells which input takes which output"):
+    with pytest.raises(UsageError, match="state says which input takes which output"):
         make("m.onnx", state=state)
 
 

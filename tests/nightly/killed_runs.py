@@ -57,7 +57,7 @@ def telling(phase, place, name):
 
 
 telling("build", OrtBackend, "build")
-telling("evaluation", pipeline.Bench, "compare")
+telling("evaluation", pipeline.EnginePair, "compare")
 telling("timing", timing, "time_check")
 telling("append", Store, "append")
 

@@ -54,10 +54,7 @@ _EXAMPLES = pytest.mark.parametrize("make", [dense, conv, two_by_two, tokens])
 
 
 class _EngineTests:
-    """What a backend and its engines owe to the code that calls them: contract, outputs, and proof of what ran.
-
-    Outputs are compared with an independent computation; coverage and provider are read back, not assumed.
-    """
+    """What a backend and its engines owe to the code that calls them: contract, outputs, and proof of what ran."""
 
     @pytest.fixture
     def backend(self) -> Backend:
