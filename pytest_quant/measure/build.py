@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pytest_quant.backends import Backend, Engine, backend_names, get_backend, get_exporter
 from pytest_quant.backends.base import EXPORTED_FILE
@@ -28,9 +28,6 @@ from pytest_quant.measure.rollout import Rollout
 from pytest_quant.measure.steps import Steps
 from pytest_quant.spec import EngineSpec, Model
 
-if TYPE_CHECKING:
-    from pytest_quant.measure.workers import Workers
-
 Watch = Callable[[str, Callable[[], bool]], AbstractContextManager[None]]
 """Bounds the time of a run, which the text names and the call may end; see `Steps.watch`."""
 
@@ -46,15 +43,6 @@ class Tools:
     steps: Steps
     locks: DeviceLocks
     workers: str = ""
-
-    def evaluators(self) -> AbstractContextManager[Workers | None]:
-        """Have workers for large sets while the block lasts; ``None`` where this process evaluates them."""
-        if not self.workers:
-            return nullcontext()
-        # Here, because few runs have workers.
-        from pytest_quant.measure.workers import Workers
-
-        return Workers(self.workers, self.steps)
 
 
 @dataclass(frozen=True, slots=True)

@@ -252,7 +252,13 @@ def measure_check(check: Check, tools: Tools, judge: Judge) -> Measurement:
             data = read_data(check.dataset, check.reference, tools)
             check = shape_check(check, data)
             kept = [SelfDifference(each.name, keeps_state=True) for each in modules if get_exporter().keeps_state(each)]
-            with tools.evaluators() as workers:
+            with ExitStack() as evaluation:
+                workers = None
+                if tools.workers:
+                    # Here, because few runs have workers.
+                    from pytest_quant.measure.workers import Workers
+
+                    workers = evaluation.enter_context(Workers(tools.workers, tools.steps))
                 bench = open_bench(check, data, tools, opened, workers)
                 if check.accuracy_off:
                     accuracy, again = AccuracyResult(0, bench.metric.name if bench.metric else None), None

@@ -12,8 +12,15 @@ import pytest_quant.clocks  # noqa: F401 - before a test can put another clock i
 from pytest_quant.errors import QuantError, UsageError, check_platform, nearest
 from pytest_quant.marks import NAME, is_marked, marks_of_parameters, own_marks
 from pytest_quant.plugin import hooks
-from pytest_quant.plugin.controller import BeforeSplit, Controller, note_left_out, note_split, shard_of
-from pytest_quant.plugin.settings import OPTIONS, add_options, is_on_command_line, keeps_benchmarks, settings_of
+from pytest_quant.plugin.controller import BeforeSplit, Controller, note_left_out, note_split
+from pytest_quant.plugin.settings import (
+    OPTIONS,
+    add_options,
+    is_on_command_line,
+    keeps_benchmarks,
+    settings_of,
+    shard_of,
+)
 
 _MARK_ERRORS = pytest.StashKey[list[str]]()
 

@@ -96,12 +96,6 @@ def _why(report: pytest.CollectReport | pytest.TestReport) -> str:
     return (causes or lines or ["it does not say why"])[-1][:300]
 
 
-def shard_of(config: pytest.Config) -> str | None:
-    """Return ``3/8`` for the third of eight groups of pytest-split, ``None`` if the suite is not split."""
-    splits, group = (config.getoption(name, None) for name in ("splits", "group"))
-    return f"{group}/{splits}" if splits and group else None
-
-
 class BeforeSplit:
     """Sees the tests that are left by options such as ``-k`` and ``-m``: what no shard runs is left to nobody."""
 
@@ -218,11 +212,9 @@ class Controller:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Write the records to the history and the JSON file, once; faults make the run fail."""
-        settings = settings_of(self._config)
+        settings, lacking = settings_of(self._config), list_unrecorded(self._config)
         has_empty_answer = settings.json_file or settings.html_file or settings.markdown_file or settings.require
-        if not (
-            self._records or has_empty_answer or (settings.compare and any(list_unrecorded(self._config).values()))
-        ):
+        if not (self._records or has_empty_answer or (settings.compare and any(lacking.values()))):
             return
         from pytest_quant.plugin.run_end import end_run
         from pytest_quant.plugin.run_files import end_of
@@ -233,7 +225,8 @@ class Controller:
         end.failed = session.exitstatus != pytest.ExitCode.OK
         self.note_untracked()
         all_ran = whole and takes_all(self._config)
-        end_run(self._config, self.list_records(), ended_by_tests=ended_by_tests, whole=whole, all_ran=all_ran)
+        lacking = lacking | {"deselected": list_left_to_others(self._config) if whole else None}
+        end_run(self._config, self.list_records(), lacking, ended_by_tests=ended_by_tests, all_ran=all_ran)
         self._has_ended = True
         could_pass = session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
         if could_pass and (end.regression or end.faults):

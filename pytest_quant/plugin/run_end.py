@@ -6,10 +6,10 @@ import json
 import os
 import shlex
 import traceback
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pluggy
 import pytest
@@ -20,9 +20,8 @@ from pytest_quant.errors import HistoryError, QuantError, UsageError, nearest
 from pytest_quant.history import INSTALL, missing_libraries, open_store
 from pytest_quant.history.unfinished_runs import UnfinishedRun, recover
 from pytest_quant.marks import ENCODED
-from pytest_quant.plugin.controller import list_left_to_others, list_unrecorded, shard_of
 from pytest_quant.plugin.run_files import RunEnd, end_of, write_markdown, write_output, write_page
-from pytest_quant.plugin.settings import HISTORY_VARIABLE, settings_of
+from pytest_quant.plugin.settings import HISTORY_VARIABLE, settings_of, shard_of
 from pytest_quant.printable import HIDDEN, clean, clean_lines, guard_lines, redact_address
 from pytest_quant.record import EncodedRecord, Json, Record, Run, from_json, run_to_json, start_run
 from pytest_quant.report.summary import summary, table
@@ -64,7 +63,12 @@ def journal_check(config: pytest.Config, record: dict[str, Json]) -> None:
 
 
 def end_run(
-    config: pytest.Config, collected: Sequence[dict[str, Json]], *, ended_by_tests: bool, whole: bool, all_ran: bool
+    config: pytest.Config,
+    collected: Sequence[dict[str, Json]],
+    lacking: Mapping[str, Any],
+    *,
+    ended_by_tests: bool,
+    all_ran: bool,
 ) -> None:
     """Write the records to the JSON file, the history, the page and the Markdown, and compare them.
 
@@ -74,9 +78,9 @@ def end_run(
     ----------
     config : of the controlling process.
     collected : encoded records, in the order of the tests.
+    lacking : fields of `Run` that say which tests have no record.
     ended_by_tests : the tests ended by themselves: required backends that are unknown are faults and, if `all_ran`,
         those that no test used.
-    whole : every test that was to run ended.
     all_ran : every test of the suite ran.
     """
     settings, end = settings_of(config), end_of(config)
@@ -84,10 +88,9 @@ def end_run(
     is_own = not config.getoption("quant_leave")
     encoded = decode_records(config, collected)
     end.records = tuple(each.record for each in encoded)
-    lacking = list_unrecorded(config)
-    compares = settings.compare and (encoded or any(lacking.values()))
+    compares = settings.compare and (encoded or lacking["skipped"] or lacking["uncollected"])
     if encoded or compares or settings.json_file is not None or settings.html_file is not None:
-        run = end.run = replace(begin(config), deselected=list_left_to_others(config) if whole else None, **lacking)
+        run = end.run = replace(begin(config), **lacking)
         if settings.json_file is not None:
             text = json.dumps(run_to_json(run, encoded), indent=1, allow_nan=False)
             end.faults += write_output("--quant-json", settings.json_file, f"{text}\n".encode())

@@ -332,3 +332,9 @@ def settings_of(config: pytest.Config) -> Settings:
     if _SETTINGS not in config.stash:
         config.stash[_SETTINGS] = read_settings(config)
     return config.stash[_SETTINGS]
+
+
+def shard_of(config: pytest.Config) -> str | None:
+    """Return ``3/8`` for the third of eight groups of pytest-split, ``None`` if the suite is not split."""
+    splits, group = (config.getoption(name, None) for name in ("splits", "group"))
+    return f"{group}/{splits}" if splits and group else None
