@@ -243,6 +243,19 @@ def test_external_data_is_carried_along(tmp_path: Path, monkeypatch: pytest.Monk
     np.testing.assert_array_equal(result["t1"], wanted["t1"])
 
 
+def test_a_normal_graph_is_read_where_it_lies_unless_its_weights_lie_beside_it(tmp_path: Path) -> None:
+    """ONNX Runtime copies the file without what is beside it when inference over symbols gives up."""
+    graph = "(float[n, 2] x) => (float[n, 2] y) { y = MatMul(x, w) }"
+    path = parsed(tmp_path / "m.onnx", graph, 17, w=np.eye(2, dtype=np.float32))
+    assert normal_file(path, tmp_path) == path
+    (tmp_path / "out").mkdir()
+    beside = tmp_path / "n.onnx"
+    onnx.save_model(onnx.load(path), beside, save_as_external_data=True, location="w.bin", size_threshold=0)
+    copied = normal_file(beside, tmp_path / "out")
+    assert copied.parent == tmp_path / "out"
+    assert not any(tensor.external_data for tensor in onnx.load(copied, load_external_data=False).graph.initializer)
+
+
 @pytest.mark.parametrize("name", CHANGED)
 @pytest.mark.parametrize("opset", [9, 12])
 def test_a_raised_opset_computes_the_same(opset: int, name: str, tmp_path: Path) -> None:
