@@ -14,6 +14,7 @@ from pytest_quant.errors import BackendUnavailable, BuildError, DataError, Model
 from pytest_quant.measure.build import Tools, build_engine, export_spec
 from pytest_quant.measure.engines import open_engine, read_data, shape_spec, usable_backend, use_single_steps
 from pytest_quant.measure.pipeline import Measurement, measure_check
+from pytest_quant.measure.portability import find_portability
 from pytest_quant.record import EncodedRecord, build_failed_record, build_record
 from pytest_quant.result import Baseline, Cost, Hint, LatencyResult, Measured, Status
 from pytest_quant.spec import Check, Dataset, EngineSpec
@@ -82,13 +83,24 @@ class CheckRunner:
                 raise wrap_error(
                     f"{check.candidate.id} of {check.candidate.model.name} was not measured", error
                 ) from error
-            if measurement.latency is None or self.launches == 1:
-                return measurement
             try:
+                measurement = self._add_portability(measurement)
+                if measurement.latency is None or self.launches == 1:
+                    return measurement
                 return self._add_launches(measurement, measurement.latency)
             except BaseException:
                 measurement.close()
                 raise
+
+    def _add_portability(self, measurement: Measurement) -> Measurement:
+        """Return a measurement with the processors on which its verdict holds."""
+        began_s, candidate = REAL.perf_counter(), measurement.bench.candidate
+        with self.tools.locks.shared(candidate.built.backend.device, waits=self.times):
+            found = find_portability(measurement, candidate, Judge(measurement.check.limits), self.tools)
+        cost = measurement.cost
+        if cost is not None:
+            cost = replace(cost, evaluation_s=cost.evaluation_s + REAL.perf_counter() - began_s)
+        return replace(measurement, portability=found, cost=cost)
 
     def _add_launches(self, measurement: Measurement, latency: LatencyResult) -> Measurement:
         """Return a measurement with further launches beside the `latency` of its first."""

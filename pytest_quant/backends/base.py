@@ -17,6 +17,7 @@ from pytest_quant.backends.feeds import Outputs as Outputs
 from pytest_quant.backends.feeds import explain_misfit
 from pytest_quant.backends.offer import Availability, Offer, Remedy, calibration_ingredients, check_offer
 from pytest_quant.backends.readback import LayerTime
+from pytest_quant.backends.saturation import Exposed, OlderCpu
 from pytest_quant.errors import BuildError, DataError, UsageError
 from pytest_quant.result import Coverage, DeviceTimes
 from pytest_quant.spec import EngineSpec, Model, Shape, Signature
@@ -154,6 +155,25 @@ class Backend(ABC):
         Each is built and measured before it is advised, so a remedy need not be sure to help.
         """
         return ()
+
+    def exposed_sums(self, spec: EngineSpec, folder: Path) -> tuple[Exposed, ...] | None:  # noqa: ARG002
+        """Return the products of the engine in `folder` that kernels without VNNI may get wrong, see `Exposed`.
+
+        Empty where no sum can saturate, whatever the data are; ``None`` if that is not known.
+        """
+        return None
+
+    def older_cpu(self) -> OlderCpu | None:
+        """Return how this backend's kernels for processors without VNNI run here; ``None`` if that is not known."""
+        return None
+
+    def saturate(self, spec: EngineSpec, folder: Path, work: Path) -> Engine | None:  # noqa: ARG002
+        """Return an engine that computes exposed products as kernels without VNNI do; ``None`` if it has none.
+
+        `work` is an empty folder that outlives it. It has matrices only, so that it may show that sums saturate, and
+        never that they do not.
+        """
+        return None
 
     def quantized_nodes(self, spec: EngineSpec) -> tuple[str, ...]:  # noqa: ARG002
         """Return the nodes that `spec` quantizes, in the graph's order, by names that ``exclude`` takes."""

@@ -47,6 +47,7 @@ def call_in_child(
     *arguments: object,
     limit_s: float = TIME_LIMIT_S,
     environment: Mapping[str, str] | None = None,
+    launcher: Sequence[str] = (),
 ) -> tuple[Returned, str]:
     """Call a function in a process of its own, and return what it returns and all that the process wrote.
 
@@ -56,15 +57,16 @@ def call_in_child(
     arguments : of `function`; they are pickled, as is what it returns or raises.
     limit_s : longest time in seconds.
     environment : of the process; ``None`` for that of this one.
+    launcher : a command that runs the interpreter, an emulator for example; empty to run it as it is.
 
     Raises
     ------
-    ApartError : the function raised, or the process crashed, ended or took too long.
+    ChildError : the function raised, or the process crashed, ended or took too long.
     """
     with temporary_folder() as folder:
         file, log = folder / "call", folder / "log"
         file.write_bytes(pickle.dumps((function, arguments)))
-        command = (sys.executable, "-m", __name__, str(file))
+        command = (*launcher, sys.executable, "-m", __name__, str(file))
         try:
             with log.open("w") as stream, run_child(command, stream, (), environment=environment) as process:
                 code = process.wait(limit_s)

@@ -123,16 +123,17 @@ def calibration_ingredients(spec: EngineSpec) -> dict[str, str]:
     }
 
 
-def seven_bits_note(what: str, tier: str, keeps_8: str) -> str:
-    """Return the note that `what` got seven bits, because the kernels of this CPU add products in 16 bits.
+def seven_bits_note(spec: EngineSpec, what: str, tier: str, keeps_8: str) -> str:
+    """Return the note that `what` got seven bits, because kernels that `spec` is for add products in 16 bits.
 
     Parameters
     ----------
     what : weights or activations.
-    tier : the instruction set of the kernels.
+    tier : the instruction set of the kernels of this CPU.
     keeps_8 : the option that keeps eight bits, as a mark has it.
     """
-    cause = f"this CPU ({tier}) has no VNNI, and its int8 kernels saturate with 8"
+    whose = f"cpus='{spec.cpus}' names CPUs without VNNI, whose" if spec.cpus else f"this CPU ({tier}) has no VNNI, its"
+    cause = f"{whose} int8 kernels saturate with 8"
     return f"{what} have 7 bits: {cause}; options={{{keeps_8}}} keeps 8"
 
 

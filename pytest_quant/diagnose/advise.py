@@ -20,6 +20,7 @@ from pytest_quant.result import Hint, Status, Verdict
 from pytest_quant.spec import limits_on
 from pytest_quant.stats.ratio import fewest_rounds
 from pytest_quant.verdict import Judge
+from pytest_quant.verdict.processors import CPUS
 
 _PARTS = 4
 _ENOUGH = 8
@@ -169,7 +170,7 @@ class Advice:
 
     def _excluded(self) -> Iterator[Effect]:
         """Yield the best list of nodes to exclude, if one helps: the shortest that mends, else that with most gain."""
-        nodes = () if self._only_floats() else self._trials.nodes()
+        nodes = () if self._ranges_do_not_matter() else self._trials.nodes()
         if len(nodes) < 2:
             return
         best: Effect | None = None
@@ -204,8 +205,8 @@ class Advice:
 
     def _options(self) -> Iterator[Effect]:
         for remedy in self._trials.remedies():
-            # Calibration has no influence on coverage and size.
-            if self._only_floats() and remedy.spec.calibration != self._trials.spec.calibration:
+            # Calibration has no influence on coverage, size, and the weights whose sums saturate.
+            if self._ranges_do_not_matter() and remedy.spec.calibration != self._trials.spec.calibration:
                 continue
             effect = self._tried(remedy, "option")
             if effect is not None and effect.helps:
@@ -213,8 +214,8 @@ class Advice:
             elif effect is not None and not effect.trades:
                 self._useless.append(remedy.paste)
 
-    def _only_floats(self) -> bool:
-        return KEEPS_FLOATS.issuperset(broken(self._trials.before.verdicts))
+    def _ranges_do_not_matter(self) -> bool:
+        return {*KEEPS_FLOATS, CPUS}.issuperset(broken(self._trials.before.verdicts))
 
     def _tried(self, remedy: Remedy, kind: str, share: float = 1.0) -> Effect | None:
         """Return the effect of `remedy`; ``None`` if there was no time for it, or it could not be measured."""

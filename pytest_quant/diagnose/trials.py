@@ -16,12 +16,14 @@ from pytest_quant.measure.batching import OpenEngine
 from pytest_quant.measure.build import Tools, build_apart
 from pytest_quant.measure.engines import open_engine
 from pytest_quant.measure.pipeline import EnginePair, Measurement, read_back
+from pytest_quant.measure.portability import find_portability
 from pytest_quant.result import Hint, Status, Verdict
 from pytest_quant.spec import ARRIVING, LIMITS, EngineSpec, limits_on
 from pytest_quant.verdict import Judge
+from pytest_quant.verdict.processors import CPUS
 
 (_COVERAGE,) = limits_on("coverage")
-_REPAIRABLE = frozenset({"outputs", *limits_on("score", "accuracy", "output", "coverage"), "max_size_mb"})
+_REPAIRABLE = frozenset({"outputs", *limits_on("score", "accuracy", "output", "coverage"), "max_size_mb", CPUS})
 """Limits whose figure depends on how a model is quantized."""
 
 KEEPS_FLOATS = frozenset({"min_coverage", "max_size_mb"})
@@ -36,10 +38,17 @@ _NOT_HELD = (Status.FAIL, Status.INCONCLUSIVE)
 
 @dataclass(frozen=True, slots=True)
 class TrialResult:
-    """An engine's verdicts, and its coverage in percent of all eligible compute, whatever its limit refers to."""
+    """An engine's verdicts, and figures that no limit may have.
+
+    Attributes
+    ----------
+    coverage_pct : of all eligible compute, whatever its limit refers to.
+    sqnr_db : against the reference on this processor.
+    """
 
     verdicts: Sequence[Verdict]
     coverage_pct: float | None = None
+    sqnr_db: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +131,18 @@ class Effect:
         return Hint(text, self.remedy.paste, limit, before, after)
 
     def _cost(self) -> str:
-        """Describe the change of coverage, unless it is among the changes of limits already."""
+        """Describe the change of coverage, unless it is among the changes of limits already, and of the error here."""
+        sqnr_db = self.before.sqnr_db, self.after.sqnr_db
+        here = (
+            f"; SQNR here {sqnr_db[0]:.4g} -> {sqnr_db[1]:.4g} dB"
+            if CPUS in self.limits and None not in sqnr_db
+            else ""
+        )
         figures = self.before.coverage_pct, self.after.coverage_pct
         shown = tuple(None if verdict is None else verdict.observed for verdict in self._both(_COVERAGE))
         if None in figures or figures[0] == figures[1] or (_COVERAGE in self.limits and shown == figures):
-            return ""
-        return f"; coverage {figures[0]:.2f} -> {figures[1]:.2f} % of all compute"
+            return here
+        return f"{here}; coverage {figures[0]:.2f} -> {figures[1]:.2f} % of all compute"
 
     def _both(self, limit: str) -> tuple[Verdict | None, Verdict | None]:
         """Return the verdicts on a limit; for two schemes, coverage counts all compute on both sides."""
@@ -158,6 +173,8 @@ def _kind(limit: str) -> str:
 
 
 def _change(limit: str, before: Verdict | None, after: Verdict | None) -> str:
+    if limit == CPUS:
+        return f"{limit} {' -> '.join('-' if verdict is None else verdict.status for verdict in (before, after))}"
     row = LIMITS.get(_kind(limit))
     name, unit = (row.called, f" {row.unit}".rstrip()) if row else ("broken outputs", "")
     where = limit.removeprefix(_kind(limit))
@@ -225,7 +242,8 @@ class EngineTrials:
         predicted_s = (REAL.perf_counter() - started) * whole.n / self._few.n
         self._data = whole if predicted_s <= _WHOLE_SHARE * seconds else self._few
         accuracy = measured.accuracy if self._data is whole else on_few
-        self.before = TrialResult(judge.verdicts(replace(self._measured, accuracy=accuracy)), measured.coverage.pct)
+        verdicts = judge.verdicts(replace(self._measured, accuracy=accuracy))
+        self.before = TrialResult(verdicts, measured.coverage.pct, accuracy.sqnr_db)
         self.samples = f"all {whole.n} samples" if self._data is whole else f"{self._data.n} of {whole.n} samples"
 
     def remedies(self) -> Sequence[Remedy]:
@@ -283,7 +301,9 @@ class EngineTrials:
         resources = replace(self._measured.resources, size_mb=side.engine.size_bytes / 1e6)
         check = replace(self._measured.check, candidate=side.spec)
         trial = replace(self._measured, check=check, accuracy=accuracy, coverage=coverage, resources=resources)
-        return TrialResult(self._judge.verdicts(trial), coverage.pct)
+        if check.candidate.cpus:
+            trial = replace(trial, portability=find_portability(trial, side, self._judge, self._tools))
+        return TrialResult(self._judge.verdicts(trial), coverage.pct, accuracy.sqnr_db)
 
     def _is_offered(self, spec: EngineSpec) -> bool:
         """Whether the backend supports `spec`, and has samples if it calibrates."""

@@ -94,6 +94,17 @@ def has_vnni(tier: str | None = None) -> bool:
     return (tier or isa_tier()) not in _SATURATING
 
 
+def adds_in_16_bits(tier: str, cpus: str = "") -> bool:
+    """Whether an engine is built for kernels that add u8 x s8 products in 16 bits, where two large ones saturate.
+
+    Parameters
+    ----------
+    tier : of this machine, see `isa_tier`.
+    cpus : the processors that it is built for, see `EngineSpec.cpus`; empty for this machine.
+    """
+    return cpus in ("any", "avx2") if cpus else not has_vnni(tier)
+
+
 def tier_of(flags: Iterable[str], disabled: int = 0) -> str:
     """Return the tier of a CPU with these feature `flags`, of those that are left without so many `disabled`."""
     present = {flag.lower().replace("_", "") for flag in flags}

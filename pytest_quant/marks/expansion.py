@@ -209,6 +209,7 @@ def _candidate(keys: MarkKeys, backend: str, precision: str, scheme: str | None)
         calibration=keys.calibration,
         exclude=keys.exclude,
         options=keys.options,
+        cpus=keys.cpus,
     )
 
 

@@ -32,6 +32,7 @@ from pytest_quant.spec import (
     LIMITS,
     OWN_SCORES,
     PRECISIONS,
+    PROCESSORS,
     REFERENCE_PRECISIONS,
     SCHEMES,
     Calibration,
@@ -302,6 +303,12 @@ class MarkKeys:
         Calibration(),
         CALIBRATION,
         "minmax, entropy, percentile, or a dict of method, percentile (above 50), samples, batch_size",
+    )
+    cpus: str = option(
+        "",
+        choice_of(*PROCESSORS),
+        "processors that the verdict must hold on: any; avx2, x86 without VNNI; vnni. The engine is built for the "
+        "oldest of them (default: this one)",
     )
     exclude: tuple[str, ...] = option((), NODES, "names of nodes to leave in float")
     options: tuple[tuple[str, object], ...] = option((), OPTIONS, "dict that only the backend understands")

@@ -195,7 +195,8 @@ def build_apart(spec: EngineSpec, like: BuiltEngine, data: Data, tools: Tools, w
         folder = work / "engine"
         folder.mkdir()
         backend.build(spec, calibration, folder)
-    return replace(like, spec=spec, folder=folder)
+    # Those of `like` would name what the cache has of another engine.
+    return replace(like, spec=spec, folder=folder, ingredients={})
 
 
 def _slot(spec: EngineSpec) -> str:

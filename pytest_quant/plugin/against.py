@@ -48,7 +48,7 @@ from pytest_quant.sides.side_comparison import PairTimer, Terms, compare_sides
 from pytest_quant.spec import LatencyPlan, Pages
 
 _PASSED_ON = (
-    *("quant_backend", "quant_simulate", "quant_device", "quant_confidence"),
+    *("quant_backend", "quant_cpus", "quant_simulate", "quant_device", "quant_confidence"),
     *("quant_lock_timeout", "quant_step_timeout", "quant_pages"),
 )
 """Our options that decide what is measured, and how: of the command line, for each commit has its own ini file."""

@@ -223,8 +223,18 @@ def apply_settings(check: Check, settings: Settings) -> Check:
     latency = None
     if check.latency is not None and not settings.latency_off:
         latency = replace(check.latency, max_s=settings.max_time_s, pages=settings.pages)
-    check = replace(check, latency_off=settings.latency_off, accuracy_off=settings.accuracy_off)
-    return replace(check, latency=latency, confidence=settings.confidence)
+    candidate = check.candidate
+    if not candidate.cpus and candidate.precision == "int8" and get_backend(candidate.backend).device == "cpu":
+        candidate = replace(candidate, cpus=settings.cpus)
+    return replace(
+        check,
+        candidate=candidate,
+        latency=latency,
+        latency_off=settings.latency_off,
+        accuracy_off=settings.accuracy_off,
+        portability_off=settings.portability_off,
+        confidence=settings.confidence,
+    )
 
 
 @contextmanager

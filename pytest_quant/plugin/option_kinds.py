@@ -77,6 +77,7 @@ PERCENT = OptionKind(
     "a percentage above 0; write 5",
 )
 LAUNCHES = OptionKind("N|auto", _launches, f"a number of launches; write auto, or 1 to {_MOST_LAUNCHES}")
+PROCESSORS = _pattern_kind("KIND", "any|avx2|vnni", "a kind of processors; write any, avx2 or vnni")
 SIZE_OF_PAGES = _pattern_kind("SIZE", "huge|small", "a size of pages; write small or huge")
 TARGET = _pattern_kind("SMxx", r"SM\d{2,3}", "a compute capability; write SM89")
 DEVICE = _pattern_kind(

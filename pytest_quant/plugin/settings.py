@@ -94,8 +94,8 @@ class Settings:
     """The options of one run. Each attribute is declared with its row, which says what it means.
 
     The rows stand in the order of the help, see `_HEADINGS`. Paths are absolute. `history` is a file or a database URL,
-    ``None`` if nothing is added to a history. `compare` is also on if `compare_base` is given. `latency_off` and
-    `accuracy_off` are the reasons why latency and accuracy are not measured, empty if they are.
+    ``None`` if nothing is added to a history. `compare` is also on if `compare_base` is given. `latency_off`,
+    `accuracy_off` and `portability_off` are the reasons why those are not measured, empty if they are.
     """
 
     def __init__(self, **values: Any) -> None:
@@ -136,6 +136,12 @@ class Settings:
         "ask for proof of max_drop at this level, for example 0.95: judge it on the paired confidence interval in "
         "place of the measured value",
     )
+    cpus: str = _option(
+        kinds.PROCESSORS,
+        "processors that verdicts on INT8 engines must hold on, as cpus in a mark: any, avx2 for x86 without VNNI, or "
+        "vnni (default: it is only noted)",
+        "",
+    )
     diagnose_s: float = _option(
         kinds.SECONDS_OR_NONE,
         "when a limit on accuracy or coverage is broken, try for about this long at most what repairs it: other "
@@ -167,6 +173,10 @@ class Settings:
         "measure no accuracy; its limits are then INCONCLUSIVE, never PASS, until this record is joined with that of a "
         "run of the same commit and engines under --quant-no-latency",
         name="quant_only_latency",
+    )
+    portability_off: str = _flag(
+        "do not look on which processors the verdict on an INT8 engine holds; a limit on that is INCONCLUSIVE",
+        name="quant_no_portability",
     )
     max_time_s: float = _option(
         kinds.SECONDS,
@@ -286,6 +296,7 @@ def read_settings(config: pytest.Config) -> Settings:
     if off and values["accuracy_off"]:
         raise pytest.UsageError(f"--quant-only-latency leaves nothing to measure: {off}; leave either option out")
     values["accuracy_off"] = "--quant-only-latency is set" if values["accuracy_off"] else ""
+    values["portability_off"] = "--quant-no-portability is set" if values["portability_off"] else ""
     values["history"] = None if values["no_history"] else _history(config, values["history"])
     return Settings(**values)
 

@@ -67,6 +67,8 @@ FIGURES = (
     Figure("reference_precision", "latency.compared_with"),
     Figure("coverage_pct", "coverage.pct"),
     Figure("provider", "coverage.provider"),
+    Figure("portability", "portability.holds"),
+    *(Figure(f"portability_{name}", f"portability.{name}") for name in ("how", "drop", "sqnr_db", "agreement_pct")),
     Figure("size_mb", "resources.size_mb", "MB", "size", "engine"),
     Figure("reference_size_mb", "resources.reference_size_mb", "MB", label="reference"),
     Figure("build_s", "resources.build_s", "s", "build", "build"),

@@ -53,6 +53,7 @@ def build_record(
             threads=measured.threads,
             hints=tuple(hints),
             cost=measured.cost,
+            portability=measured.portability,
         )
     )
 

@@ -32,6 +32,7 @@ from pytest_quant.result import (
     Hint,
     Interval,
     LatencyFigures,
+    Portability,
     Positive,
     Resources,
     Status,
@@ -81,6 +82,7 @@ class Record:
     builds : why an engine or reference outputs were built in this run, by what was: beside the last such in the cache,
         which may be of another test.
     changed : what differs since the series last passed, one sentence; empty where that is not known.
+    portability : on which processors what was found about an INT8 engine on the CPU holds; ``None`` for any other.
     warnings : what the reader must know of a check that passes too.
     hints : what is worth trying about the broken limits, the best first; each was measured.
     stands_in : the samples only stand in for real ones, see `Dataset.placeholder`.
@@ -121,6 +123,7 @@ class Record:
     cost: Cost | None = None
     builds: Mapping[str, str] = field(default_factory=dict)
     changed: str = ""
+    portability: Portability | None = None
 
     @property
     def engine_id(self) -> str:

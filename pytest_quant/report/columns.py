@@ -218,6 +218,12 @@ def _cache(row: CheckRow) -> str:
     return "/".join(cache.get(what, NOT_MEASURED) for what in ("engine", "reference"))
 
 
+def _portability(row: CheckRow) -> str:
+    """Return on which processors the verdict holds: ``any``, ``VNNI`` or, where it is not known, ``?``."""
+    found = row.record.portability
+    return NOT_MEASURED if found is None else {"any": "any", "vnni": "VNNI"}.get(found.holds or "", "?")
+
+
 COLUMNS: tuple[Column, ...] = (
     Column("test", "test", lambda row: row.test),
     *(Column(name, name, _text(name)) for name in ("model", "backend", "precision", "scheme")),
@@ -237,6 +243,8 @@ COLUMNS: tuple[Column, ...] = (
     Column("coverage", "coverage", _read_section("coverage", "pct", "high_pct", unit="%"), "{} to {}"),
     *_own("resources"),
     Column("memory", "memory", _read_section("resources", "peak_memory_mb", unit="MB")),
+    Column("isa", "ISA", _text("isa")),
+    Column("portability", "CPUs", _portability),
     Column("cache", "engine/reference", _cache),
     Column("status", "status", lambda row: row.status),
 )
@@ -245,7 +253,8 @@ WHICH = ("test", "model", "backend", "precision", "scheme", "batch")
 """The columns that say which check a row is."""
 
 _FIGURES = (
-    "metric", "drop", "drop_ci", "agreement", "p50", "ttft", "tpot", "speedup", "speedup_ci", "coverage", "size",
+    "metric", "drop", "drop_ci", "agreement", "p50", "ttft", "tpot", "speedup", "speedup_ci", "coverage",
+    "portability", "size",
 )  # fmt: skip
 
 DEFAULT = ("test", *_FIGURES, "status")
@@ -253,7 +262,7 @@ DEFAULT = ("test", *_FIGURES, "status")
 
 STAY_LONGEST = (
     "test", "status", "drop", "speedup", "metric", "coverage", "ttft", "tpot", "scheme", "p50", "size", "batch",
-    "precision", "backend", "model", "agreement", "drop_ci", "speedup_ci",
+    "precision", "backend", "model", "portability", "agreement", "drop_ci", "speedup_ci",
 )  # fmt: skip
 """The columns of `DEFAULT` and `WHICH` in the order in which a narrow terminal has room for them."""
 

@@ -12,7 +12,7 @@ from typing import TypeAlias
 from pytest_quant.record import Record
 from pytest_quant.record.figures import FIGURES, SCORE
 from pytest_quant.report.text import NOT_MEASURED, drop_unit, figure, format_in_unit, points, shown_unit
-from pytest_quant.result import AccuracyResult, Coverage, Interval, OutputError, Resources
+from pytest_quant.result import AccuracyResult, Coverage, Interval, OutputError, Portability, Resources
 
 Pairs: TypeAlias = tuple[tuple[str, str], ...]
 """Labels with their texts."""
@@ -68,6 +68,7 @@ def details(record: Record) -> tuple[DetailSection, ...]:
         else _accuracy(record, record.accuracy),
         _latency(record),
         DetailSection("Coverage") if record.coverage is None else _coverage(record, record.coverage),
+        DetailSection("CPUs") if record.portability is None else _processors(record, record.portability),
         DetailSection(_SIZES) if record.resources is None else _resources(record, record.resources),
     )
     return tuple(section for section in sections if section.facts or section.lines or section.tables)
@@ -293,6 +294,21 @@ def _coverage(record: Record, coverage: Coverage) -> DetailSection:
     ]
     tables = _table("By operator", ("operator", "nodes", "quantized", "MACs", "quantized"), operators)
     return DetailSection("Coverage", groups, further, coverage.notes, tables)
+
+
+def _processors(record: Record, portability: Portability) -> DetailSection:
+    holds = {"any": "on any processor", "vnni": "only with VNNI, AMX or on ARM"}.get(
+        portability.holds or "", "not known"
+    )
+    how = f"{holds}, {portability.how}" if portability.how else holds
+    unit = (record.accuracy and record.accuracy.unit) or ""
+    there = drop_empty(
+        ("drop there", format_measured(portability.drop, drop_unit(unit), form=partial(format_in_unit, unit=unit))),
+        ("agreement there", format_measured(portability.agreement_pct, "%", form=points)),
+        ("SQNR there", format_measured(portability.sqnr_db, "dB")),
+    )
+    further = drop_empty(("why", portability.reason), ("largest sums", portability.worst_layer))
+    return DetailSection("CPUs", (drop_empty(("verdict holds", how), ("measured on", record.isa)), there), further)
 
 
 def _resources(record: Record, resources: Resources) -> DetailSection:

@@ -13,6 +13,7 @@ from pytest_quant.report.details import DetailSection, details, lost_samples
 from pytest_quant.report.text import NOT_MEASURED, count, figure, points, shown_unit
 from pytest_quant.result import AccuracyResult, Status, Verdict
 from pytest_quant.spec import LIMITS, limits_on
+from pytest_quant.verdict.processors import CPUS
 from pytest_quant.verdict.rules import format_apart, format_limit
 
 _MAX_LINES = 24
@@ -25,6 +26,7 @@ _SECTIONS: Mapping[str, Collection[str]] = {
     "Accuracy": ("outputs", *limits_on("score", "reference", "accuracy", "output")),
     "Latency": limits_on("latency"),
     "Coverage": limits_on("coverage"),
+    "CPUs": (CPUS,),
 }
 """Each section with the limits that it is about; where none of them is broken its first line is enough."""
 
@@ -150,7 +152,7 @@ def headline(record: Record) -> str:
     # A fault of an output has no figures, and is named last.
     verdict = min(failed, key=lambda verdict: verdict.limit == "outputs")
     if verdict.limit == "outputs" or verdict.allowed is None or verdict.observed is None:
-        colon = ":" if verdict.limit == "outputs" else ""
+        colon = ":" if verdict.limit == "outputs" or verdict.allowed is None else ""
         text = f"{clean(verdict.limit)}{colon} {clean(verdict.reason)}"
     else:
         # A least score is the most of a metric where lower is better.

@@ -138,8 +138,9 @@ def _describe_place(run: Run) -> str:
     about = [clean(run.branch)] if run.branch else []
     about += ["dirty"] if run.dirty else []
     identity = run.environment.identity
-    machine = next((clean(identity[part]) for part in ("gpu", "cpu") if identity.get(part)), "")
-    return ", ".join(part for part in (f"{commit} ({', '.join(about)})" if about else commit, machine) if part)
+    parts = ("gpu",) if identity.get("gpu") else ("cpu", "isa")
+    machine = (clean(identity[part]) for part in parts if identity.get(part))
+    return ", ".join([f"{commit} ({', '.join(about)})" if about else commit, *machine])
 
 
 def _limit_rows(record: Record) -> Iterator[str]:

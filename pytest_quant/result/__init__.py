@@ -35,5 +35,6 @@ from pytest_quant.result.measured import Environment as Environment
 from pytest_quant.result.measured import Hint as Hint
 from pytest_quant.result.measured import Measured as Measured
 from pytest_quant.result.measured import OpCoverage as OpCoverage
+from pytest_quant.result.measured import Portability as Portability
 from pytest_quant.result.measured import Resources as Resources
 from pytest_quant.result.measured import Verdict as Verdict

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Annotated
 
 from pytest_quant.result.accuracy import AccuracyResult, SelfDifference
 from pytest_quant.result.kinds import Count, Interval, Percent, Status
@@ -118,6 +119,36 @@ class Resources:
         """Memory of the device that runs the engine, its larger figure; on a CPU, memory of the process."""
         on_device = [mb for mb in (self.device_memory_mb, self.device_memory_nvml_mb) if mb is not None]
         return max(on_device, default=self.run_memory_mb if self.device == "cpu" else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Portability:
+    """Whether what was found about an INT8 engine holds on x86 processors without VNNI too.
+
+    Their kernels add two products of u8 and s8 in 16 bits, where the sum of two large ones saturates.
+
+    Attributes
+    ----------
+    holds : on ``any`` processor; ``vnni``: only on those that add in 32 bits, by VNNI or AMX, or on ARM; ``None``: not
+        known.
+    how : ``proven`` by the weights or the kernels, ``measured`` on samples by kernels of such a processor, or
+        ``simulated``; ``None`` where it is not known.
+    kind : of the kernels that ran here, ``vnni`` for those that add in 32 bits, else ``avx2``.
+    reason : what shows it, or why it is not known, one sentence.
+    n : samples that ran there; 0 for none.
+    drop, sqnr_db, agreement_pct : of the engine there against the reference over those samples, as in `AccuracyResult`.
+    worst_layer : the product whose sums can pass 16 bits by most; empty where no product can.
+    """
+
+    holds: Annotated[str, ("enum", ("any", "vnni"))] | None
+    how: Annotated[str, ("enum", ("proven", "measured", "simulated"))] | None
+    kind: str
+    reason: str
+    n: Count = 0
+    drop: float | None = None
+    sqnr_db: float | None = None
+    agreement_pct: Percent | None = None
+    worst_layer: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +285,7 @@ class Measured:
     warnings : those of `notes` that a check which passes must not hide.
     builds : see `pytest_quant.record.Record`.
     cost : seconds that it took.
+    portability : ``None`` of what is no INT8 engine on the CPU, or where it is off; `Check.portability_off` says why.
     """
 
     check: Check
@@ -272,6 +304,7 @@ class Measured:
     warnings: tuple[str, ...] = ()
     cost: Cost | None = None
     builds: Mapping[str, str] = field(default_factory=dict)
+    portability: Portability | None = None
 
     def close(self) -> None:
         """Release what is still open; scores that were given have no engines."""

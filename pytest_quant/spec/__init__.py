@@ -2,6 +2,7 @@
 
 from pytest_quant.spec.check import ARRIVING as ARRIVING
 from pytest_quant.spec.check import PRECISIONS as PRECISIONS
+from pytest_quant.spec.check import PROCESSORS as PROCESSORS
 from pytest_quant.spec.check import QUANTIZED_PRECISIONS as QUANTIZED_PRECISIONS
 from pytest_quant.spec.check import REFERENCE_PRECISIONS as REFERENCE_PRECISIONS
 from pytest_quant.spec.check import SCHEMES as SCHEMES

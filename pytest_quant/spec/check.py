@@ -174,6 +174,8 @@ ARRIVING = ("given", "qat")
 """Schemes of a model that arrives quantized, whoever made it: where the mark says nothing more, and where it says that
 the model was trained so. Both make the same engine."""
 SCHEMES = ("static", "dynamic", "weight-only", *ARRIVING)
+PROCESSORS = ("any", "avx2", "vnni")
+"""Kinds of processors that a verdict may have to hold on: any; x86 without VNNI, the oldest kind; or with VNNI."""
 REFERENCE_PRECISIONS = ("fp32", "tf32", "fp16", "bf16")
 """What latency may be compared with: exact FP32, FP32 whose products are rounded to TF32, or a shorter float."""
 
@@ -221,6 +223,7 @@ class EngineSpec:
     exclude : names of nodes to leave in float.
     options : options of the backend as ``(name, value)`` pairs sorted by name; the backend validates them.
     shapes : shapes of its inputs in the data; only for a backend that builds for them, empty without data.
+    cpus : the processors that it is built for, one of `PROCESSORS`, whatever this one is; empty for this one.
     """
 
     backend: str
@@ -232,6 +235,7 @@ class EngineSpec:
     exclude: tuple[str, ...] = ()
     options: tuple[tuple[str, object], ...] = ()
     shapes: tuple[InputShapes, ...] = ()
+    cpus: str = ""
 
     @property
     def id(self) -> str:
@@ -327,6 +331,7 @@ class Check:
     latency : ``None`` when latency is not to be measured.
     latency_off : reason why latency is not measured; empty when it is.
     accuracy_off : reason why the evaluation is left out; empty when it is not.
+    portability_off : reason why nobody looks on which processors the verdict holds; empty where it is looked at.
     confidence : judge accuracy by its interval at this level; ``None`` judges it by the point estimate.
     scores : of single samples that were given in place of engines and data; ``None`` where there are engines.
     """
@@ -344,6 +349,7 @@ class Check:
     latency: LatencyPlan | None = field(default_factory=LatencyPlan)
     latency_off: str = ""
     accuracy_off: str = ""
+    portability_off: str = ""
     confidence: float | None = None
     batch_size: int = 1
     latency_sample: int | None = None

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_quant.result import AccuracyResult, Baseline, LatencyResult, Measured, Status, Verdict
-from pytest_quant.spec import Limits
+from pytest_quant.spec import Check, Limits
 from pytest_quant.verdict.accuracy_limits import accuracy_verdicts
 from pytest_quant.verdict.doubt import (
     accuracy_left_out,
@@ -22,6 +22,7 @@ from pytest_quant.verdict.doubt import (
     require_agreement,
 )
 from pytest_quant.verdict.latency_limits import OF_ALL_LAUNCHES, latency_verdicts
+from pytest_quant.verdict.processors import judge_elsewhere, processor_verdicts
 from pytest_quant.verdict.rules import coverage_verdicts, mark_no_baseline, resource_verdicts
 
 __all__ = ["Judge", "note_unread_outputs", "reference_doubts", "worst"]
@@ -53,6 +54,10 @@ class Judge:
         verdicts = (*own, *increases_to_narrow(self.limits, latency, self.baseline))
         return any(each.status is Status.INCONCLUSIVE and each.observed is not None for each in verdicts)
 
+    def holds_there(self, check: Check, here: AccuracyResult, there: AccuracyResult) -> tuple[str | None, str]:
+        """Return whether the limits on accuracy hold on another processor, and why; see `judge_elsewhere`."""
+        return judge_elsewhere(self.limits, here, there, check.confidence, check.output)
+
     def verdicts(self, measured: Measured) -> tuple[Verdict, ...]:
         """Return one verdict for each limit, in the order of the mark's table."""
         check, again, baseline = measured.check, measured.accuracy_again, self.baseline
@@ -83,6 +88,7 @@ class Judge:
             *latency_verdicts(limits, latency, check.latency_off),
             *(() if resources is None else resource_verdicts(limits, resources, check.latency_off)),
             *(() if coverage is None else coverage_verdicts(limits, coverage)),
+            *processor_verdicts(check, measured.portability),
             *doubt_worthless_scores(against_earlier, measured.accuracy, check.output),
         )
         if check.is_alone and measured.accuracy.drop is None:

@@ -13,6 +13,7 @@ from pytest_quant.result import (
     OpCoverage,
     OutputError,
     OutputFault,
+    Portability,
     Status,
     Verdict,
 )
@@ -29,6 +30,10 @@ from tests.unit.record.examples import (
 )
 
 UNLABELLED = replace(ACCURACY, metric=None, unit=None, reference=None, candidate=None, drop=None, drop_ci=None)
+
+ELSEWHERE = Portability(
+    "vnni", "measured", "vnni", "64 samples on Haswell: max_drop is broken there", 64, 14.06, 19.67, 76.56, "fc1"
+)
 
 OUTPUTS = tuple(
     OutputError(name, sqnr_db, 0.99, error, sample)
@@ -124,6 +129,10 @@ def failed_checks() -> Mapping[str, Record]:
             accuracy=replace(UNLABELLED, sqnr_db=None, identical=True), verdicts=_broken("max_size_mb", 0.04, 0.0456)
         ),
         "advice": replace(a_record(verdicts=_broken("min_agreement", 99.0, 61.2)), hints=hints, notes=("a note",)),
+        "other processors": replace(
+            a_record(verdicts=(Verdict("cpus", None, None, Status.FAIL, f"holds only with VNNI: {ELSEWHERE.reason}"),)),
+            portability=ELSEWHERE,
+        ),
         "more than a screen": replace(
             a_record(), hints=(Hint("SQNR 12.5 -> 31.25 dB", long_paste, "min_sqnr_db"), hints[1]), notes=long_notes
         ),

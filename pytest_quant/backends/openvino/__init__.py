@@ -9,7 +9,8 @@ from pathlib import Path
 from pytest_quant.backends.base import Backend, Engine, Feeds
 from pytest_quant.backends.offer import Availability, Offer, Remedy, normalize_options
 from pytest_quant.backends.runtime import import_runtime
-from pytest_quant.environment.machine import has_vnni, onednn_tier, version
+from pytest_quant.backends.saturation import Exposed, OlderCpu, limited_onednn
+from pytest_quant.environment.machine import adds_in_16_bits, onednn_tier, version
 from pytest_quant.readers import FLAG, choice_of, count, keys_of, option
 from pytest_quant.spec import ARRIVING, EngineSpec, Model, Signature
 
@@ -33,10 +34,12 @@ class OpenVinoOptions:
         None, count(0), "group of inputs that share a scale in layers of int8 weights alone; default OpenVINO's, 0 none"
     )
 
-    @property
-    def seven_bits(self) -> str:
-        """NNCF's name of the weights that get seven bits: all if kernels add in 16 bits, unless the user sets it."""
-        return self.overflow_fix or ("disable" if has_vnni(onednn_tier()) else "enable")
+    def seven_bits(self, cpus: str) -> str:
+        """Return NNCF's name of the weights that get seven bits: all if kernels add in 16 bits, or as the user says.
+
+        `cpus` is that of `EngineSpec`.
+        """
+        return self.overflow_fix or ("enable" if adds_in_16_bits(onednn_tier(), cpus) else "disable")
 
 
 PLUGIN = {
@@ -128,6 +131,16 @@ class OpenVinoBackend(Backend):
         from pytest_quant.backends.openvino.quantize import remedies
 
         return tuple(remedies(spec))
+
+    def exposed_sums(self, spec: EngineSpec, folder: Path) -> tuple[Exposed, ...]:  # noqa: ARG002
+        """The products whose weights are integers in the file."""
+        from pytest_quant.backends.openvino.integer_sums import find_exposed
+
+        return find_exposed(folder)
+
+    def older_cpu(self) -> OlderCpu:
+        """The kernels of oneDNN, which a variable limits."""
+        return limited_onednn()
 
     def quantized_nodes(self, spec: EngineSpec) -> tuple[str, ...]:
         """The nodes that compute, by the names of the user's model."""

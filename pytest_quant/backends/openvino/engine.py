@@ -83,9 +83,9 @@ def compile_model(model: Any, spec: EngineSpec, beside: Mapping[str, object] | N
 def seven_bits_notes(spec: EngineSpec) -> tuple[str, ...]:
     """Say that weights got seven bits although the user did not ask for it."""
     options = parse_options(spec.options)
-    if spec.scheme != "static" or options.overflow_fix is not None or options.seven_bits != "enable":
+    if spec.scheme != "static" or options.overflow_fix is not None or options.seven_bits(spec.cpus) != "enable":
         return ()
-    return (seven_bits_note("weights", onednn_tier(), "'overflow_fix': 'disable'"),)
+    return (seven_bits_note(spec, "weights", onednn_tier(), "'overflow_fix': 'disable'"),)
 
 
 def _cells_note(spec: EngineSpec, model: Any) -> Iterator[str]:

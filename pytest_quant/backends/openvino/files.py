@@ -187,7 +187,7 @@ def _quantizer(spec: EngineSpec) -> dict[str, str]:
     return {
         "nncf": version("nncf"),
         "preset": options.preset,
-        "overflow_fix": options.seven_bits,
+        "overflow_fix": options.seven_bits(spec.cpus),
         "model_type": str(options.model_type),
         "fast_bias_correction": str(options.fast_bias_correction),
         "exclude": json.dumps(sorted(spec.exclude)),

@@ -23,6 +23,7 @@ from pytest_quant.backends.openvino import parse_options
 from pytest_quant.backends.openvino.coverage import OPERATORS, RECURRENT
 from pytest_quant.backends.openvino.files import is_own, read_model, save_model, signature_of, translate_error
 from pytest_quant.backends.runtime import quiet, replace_errors
+from pytest_quant.environment.machine import adds_in_16_bits, onednn_tier
 from pytest_quant.files import temporary_folder
 from pytest_quant.spec import Calibration, EngineSpec, Model
 
@@ -42,6 +43,8 @@ def remedies(spec: EngineSpec) -> Iterator[Remedy]:
     if spec.scheme != "static":
         return
     options = parse_options(spec.options)
+    if adds_in_16_bits(onednn_tier(), spec.cpus):
+        yield from set_option(spec, "overflow_fix", "enable")
     if options.preset != "mixed":
         yield from set_option(spec, "preset", "mixed")
     if options.model_type is None and {"MatMul", "Softmax"} <= {kind for _, kind in _nodes(spec)}:
@@ -214,7 +217,7 @@ def _quantize(spec: EngineSpec, model: Any, batches: _Again, count: int, ignored
         model_type=None if options.model_type is None else nncf.ModelType.TRANSFORMER,
         ignored_scope=nncf.IgnoredScope(names=ignored, types=sorted(RECURRENT), validate=False),
         advanced_parameters=nncf.AdvancedQuantizationParameters(
-            overflow_fix=nncf.OverflowFix[options.seven_bits.upper()],
+            overflow_fix=nncf.OverflowFix[options.seven_bits(spec.cpus).upper()],
             activations_range_estimator_params=_range_estimator(spec.calibration),
         ),
     )

@@ -10,6 +10,7 @@ from pathlib import Path
 from pytest_quant.backends.base import Backend, Engine, Feeds
 from pytest_quant.backends.offer import Availability, Offer, Remedy, normalize_options
 from pytest_quant.backends.runtime import WHEELS, import_runtime
+from pytest_quant.backends.saturation import Exposed, OlderCpu, emulated_haswell
 from pytest_quant.errors import UsageError, nearest
 from pytest_quant.readers import FLAG, choice_of, count, keys_of, make_reader, option
 from pytest_quant.spec import ARRIVING, EngineSpec
@@ -106,6 +107,9 @@ class OrtOptions:
         "`extra_options` of onnxruntime.quantization",
     )
     libraries: tuple[str, ...] = option((), LIBRARIES, "custom operators, loaded wherever the model is built or runs")
+    x64quantprecision: bool = option(
+        False, FLAG, "on x86 without VNNI int8 weights run as uint8, in kernels that do not saturate"
+    )
     tf32: bool = option(False, FLAG, "`ort-cuda`: float32 products may round their inputs to ten bits")
 
     @property
@@ -216,6 +220,22 @@ class OrtBackend(Backend):
         from pytest_quant.backends.ort.recipe import remedies
 
         return tuple(remedies(spec, self.offer.precisions.get(spec.precision, ())))
+
+    def exposed_sums(self, spec: EngineSpec, folder: Path) -> tuple[Exposed, ...]:
+        """The products of u8 and s8 by the weights in the file."""
+        from pytest_quant.backends.ort.integer_products import find_exposed
+
+        return find_exposed(spec, folder)
+
+    def older_cpu(self) -> OlderCpu:
+        """An emulated one: MLAS asks the processor, and no setting changes its choice."""
+        return emulated_haswell()
+
+    def saturate(self, spec: EngineSpec, folder: Path, work: Path) -> Engine | None:
+        """The same graph with matrices whose sums are cut to 16 bits."""
+        from pytest_quant.backends.ort.saturating_graph import saturate
+
+        return saturate(spec, folder, work)
 
     def quantized_nodes(self, spec: EngineSpec) -> tuple[str, ...]:
         """The named nodes that the scheme takes."""

@@ -336,6 +336,7 @@ def engine_ingredients(spec: EngineSpec) -> dict[str, str]:
         "scheme": str(spec.scheme),
         "exclude": json.dumps(sorted(spec.exclude)),
         "threads": str(recipe.threads),
+        "x64quantprecision": str(recipe.x64quantprecision),
         **{name: json.dumps(getattr(recipe, name)) for name in _OPTIONS_OF.get(spec.scheme or "", ())},
         **({} if spec.quantized is None else model_ingredients("quantized model", spec.quantized)),
     }

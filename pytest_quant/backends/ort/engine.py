@@ -79,7 +79,8 @@ _IN_FLOAT32 = "float16 ran in float32, as ONNX Runtime does on the CPU: what ove
 def open_engine(spec: EngineSpec, folder: Path) -> OrtEngine:
     """Open the engine that `build` wrote on the CPU. Raises `BuildError` or `ModelError`."""
     options = parse_options(spec.options)
-    providers = (Provider(CPU, libraries=options.libraries),)
+    config = {"session.x64quantprecision": "1"} if options.x64quantprecision else {}
+    providers = (Provider(CPU, libraries=options.libraries, config=config),)
     return OrtEngine(spec, engine_file(spec, folder), providers, threads=options.threads, notes=notes_of(spec))
 
 

@@ -20,6 +20,7 @@ from pytest_quant.backends.openvino import PLUGIN
 from pytest_quant.backends.openvino.coverage import COMPUTE, CONVERSIONS, FUSED, OPERATORS
 from pytest_quant.backends.ort import OrtBackend, parse_options
 from pytest_quant.backends.readback import FLOATS, Kind, Tallied, precision_of, product_kind, tally
+from pytest_quant.backends.saturation import OlderCpu, limited_onednn
 from pytest_quant.environment.machine import onednn_tier, version
 from pytest_quant.result import Coverage
 from pytest_quant.spec import ARRIVING, EngineSpec
@@ -84,6 +85,13 @@ class OrtOpenVinoBackend(OrtBackend):
         """Those of the quantizer, and the provider."""
         ours = {"provider": f"{OPENVINO} {version(_DISTRIBUTION)}", "instruction set": onednn_tier()}
         return {**super().ingredients(spec), **ours}
+
+    def older_cpu(self) -> OlderCpu:
+        """The kernels of oneDNN, which a variable limits."""
+        return limited_onednn()
+
+    def saturate(self, spec: EngineSpec, folder: Path, work: Path) -> None:
+        """None: how its kernels pair products is not known."""
 
     def open(self, spec: EngineSpec, folder: Path) -> Engine:
         """Open a session and prove that its products are on OpenVINO. Raises `BuildError`."""

@@ -27,7 +27,7 @@ from pytest_quant.backends.onnx_files.lineage import excluded_parts
 from pytest_quant.backends.ort import ALL_OPS, CPU, OrtOptions, parse_options
 from pytest_quant.backends.ort.macs import FLOAT_OPS, FUSED, INT8_OPS, ONNX_OPS, PRODUCT_OPS, RanNode
 from pytest_quant.backends.ort.prepare import WEIGHTED
-from pytest_quant.environment.machine import has_vnni, isa_tier, onednn_tier
+from pytest_quant.environment.machine import adds_in_16_bits, isa_tier, onednn_tier
 from pytest_quant.spec import Calibration, EngineSpec
 
 
@@ -73,7 +73,7 @@ def notes_of(spec: EngineSpec) -> tuple[str, ...]:
     options = parse_options(spec.options)
     if options.reduce_range is not None or not _saturates(spec, options):
         return ()
-    return (seven_bits_note("weights", _tier(spec), "'reduce_range': False"),)
+    return (seven_bits_note(spec, "weights", _tier(spec), "'reduce_range': False"),)
 
 
 def note_left_nodes(spec: EngineSpec, file: Path) -> tuple[str, ...]:
@@ -139,7 +139,11 @@ def _tier(spec: EngineSpec) -> str:
 
 def _saturates(spec: EngineSpec, options: OrtOptions) -> bool:
     """Tell whether u8 x s8 kernels would add in 16 bits and saturate; u8 weights run in kernels that widen."""
-    return spec.scheme in ("static", "dynamic") and options.weight_type == "int8" and not has_vnni(_tier(spec))
+    return (
+        spec.scheme in ("static", "dynamic")
+        and options.weight_type == "int8"
+        and adds_in_16_bits(_tier(spec), spec.cpus)
+    )
 
 
 _CALIBRATIONS = (
@@ -156,11 +160,9 @@ _MATRICES = frozenset({"Gemm", "MatMul"})
 def remedies(spec: EngineSpec, schemes: tuple[str | None, ...]) -> Iterator[Remedy]:
     """Yield the other ways to quantize `spec`; `schemes` are those of the backend for its precision."""
     recipe = recipe_of(spec)
-    if spec.scheme in ("static", "dynamic"):
-        if not recipe.per_channel:
-            yield from set_option(spec, "per_channel", True)
-        if recipe.reduce_range or (recipe.weight_type == "int8" and not has_vnni()):
-            yield from set_option(spec, "reduce_range", not recipe.reduce_range)
+    if spec.scheme in ("static", "dynamic") and not recipe.per_channel:
+        yield from set_option(spec, "per_channel", True)
+    yield from _fit_processors(spec, recipe)
     if spec.scheme == "static":
         op_types = {node.op_type for node in all_nodes(read_nodes(model_file(spec.model)))}
         if "dynamic" in schemes and op_types & {*DYNAMIC, "Gemm"}:
@@ -174,6 +176,14 @@ def remedies(spec: EngineSpec, schemes: tuple[str | None, ...]) -> Iterator[Reme
         for name, value in (("block_size", 16), ("symmetric", False), ("accuracy_level", 0)):
             if getattr(recipe, name) != value:
                 yield from set_option(spec, name, value)
+
+
+def _fit_processors(spec: EngineSpec, recipe: OrtOptions) -> Iterator[Remedy]:
+    """Yield `spec` with weights of seven bits or eight, and with kernels that do not saturate, if it may need them."""
+    if spec.scheme in ("static", "dynamic") and (recipe.reduce_range or _saturates(spec, recipe)):
+        yield from set_option(spec, "reduce_range", not recipe.reduce_range)
+    if spec.cpus and spec.precision == "int8":
+        yield from set_option(spec, "x64quantprecision", True)
 
 
 def float_tables(graph: onnx.GraphProto) -> set[str]:

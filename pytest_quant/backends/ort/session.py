@@ -79,12 +79,14 @@ class Provider:
     options : its settings, name and value as ONNX Runtime documents them.
     devices : of a provider that is a plugin, the devices by which a session asks for it; empty for any other.
     libraries : files with operators of the user's own.
+    config : entries of a session's configuration, as ONNX Runtime documents them.
     """
 
     name: str
     options: Mapping[str, str] = field(default_factory=dict)
     devices: tuple[Any, ...] = ()
     libraries: tuple[str, ...] = ()
+    config: Mapping[str, str] = field(default_factory=dict)
 
 
 ON_CPU = (Provider(CPU),)
@@ -124,6 +126,8 @@ def open_session(
         settings.optimized_model_filepath = str(trace / OPTIMIZED_FILE)
         # Weights go beside the graph: together they may be more than one file can hold.
         settings.add_session_config_entry("session.optimized_model_external_initializers_file_name", "weights.bin")
+    for name, value in providers[0].config.items():
+        settings.add_session_config_entry(name, value)
     layouts: list[str] = []
     if profile is not None and providers[0].name == CPU:
         # Packed weights leave the graph, and their shapes with them. The choice of kernels does not depend on it, but

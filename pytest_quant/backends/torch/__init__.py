@@ -16,8 +16,9 @@ from typing import Any
 from pytest_quant.backends.base import Backend, Engine, Feeds
 from pytest_quant.backends.offer import Availability, Offer, Remedy, normalize_options
 from pytest_quant.backends.runtime import driver_too_old, import_runtime, quiet
+from pytest_quant.backends.saturation import Exposed, OlderCpu, limited_onednn
 from pytest_quant.environment.gpu import gpu_kind
-from pytest_quant.environment.machine import has_vnni, onednn_tier
+from pytest_quant.environment.machine import adds_in_16_bits, onednn_tier
 from pytest_quant.errors import UsageError
 from pytest_quant.readers import FLAG, choice_of, count, keys_of, option
 from pytest_quant.spec import ARRIVING, EngineSpec, Model, Shape, Signature
@@ -50,10 +51,12 @@ class TorchOptions:
     dtype: str = option("fp32", choice_of("fp32", "bf16", "fp16"), "weight-only: what the rest is computed in")
     tf32: bool = option(False, FLAG, "`torch-cuda`: float32 products may round their inputs to ten bits")
 
-    @property
-    def seven_bits(self) -> bool:
-        """Whether ranges are reduced: they are if kernels add in 16 bits, unless the user sets it."""
-        return not has_vnni(onednn_tier()) if self.reduce_range is None else self.reduce_range
+    def seven_bits(self, cpus: str) -> bool:
+        """Return whether ranges are reduced: if kernels add in 16 bits, unless the user sets it.
+
+        `cpus` is that of `EngineSpec`.
+        """
+        return adds_in_16_bits(onednn_tier(), cpus) if self.reduce_range is None else self.reduce_range
 
 
 CUDA_KEYS = keys_of(TorchOptions)
@@ -175,6 +178,15 @@ class TorchBackend(Backend):
         from pytest_quant.backends.torch.quantize import remedies
 
         return tuple(remedies(spec, self.offer.precisions.get(spec.precision, ())))
+
+    def exposed_sums(self, spec: EngineSpec, folder: Path) -> tuple[Exposed, ...] | None:  # noqa: ARG002
+        """None where activations have seven bits, which no weights of eight take past 16, or weights are widened."""
+        has_seven = spec.scheme in ("static", "dynamic") and parse_options(spec.options).seven_bits(spec.cpus)
+        return () if has_seven or spec.scheme == "weight-only" else None
+
+    def older_cpu(self) -> OlderCpu:
+        """The kernels of oneDNN, which a variable limits."""
+        return limited_onednn()
 
     def quantized_nodes(self, spec: EngineSpec) -> tuple[str, ...]:
         """Return the submodules that the scheme takes."""

@@ -52,8 +52,8 @@ class TorchEngine(Engine):
         self._compiles = options.compiled and not is_script
         self.simulated = spec.scheme in ("static", "dynamic", *ARRIVING) and not (options.compiled or is_script)
         self.notes = (_SIMULATION,) * self.simulated
-        if spec.scheme in ("static", "dynamic") and options.reduce_range is None and options.seven_bits:
-            self.notes += (seven_bits_note("activations", onednn_tier(), "'reduce_range': False"),)
+        if spec.scheme in ("static", "dynamic") and options.reduce_range is None and options.seven_bits(spec.cpus):
+            self.notes += (seven_bits_note(spec, "activations", onednn_tier(), "'reduce_range': False"),)
         self.threads: int = options.threads
         self._names = input_names(spec.quantized or spec.model)
         tensors = (*self.signature.inputs, *self.signature.outputs)

@@ -171,7 +171,7 @@ def _prepare(spec: EngineSpec, *, is_dynamic: bool) -> Any:
         from torchao.quantization.pt2e.quantize_pt2e import prepare_pt2e
 
         quantizer = x86.X86InductorQuantizer()
-        seven_bits = parse_options(spec.options).seven_bits
+        seven_bits = parse_options(spec.options).seven_bits(spec.cpus)
         config = x86.get_default_x86_inductor_quantization_config(is_dynamic=is_dynamic, reduce_range=seven_bits)
         quantizer.set_global(config)
         for name in spec.exclude:
@@ -274,7 +274,7 @@ def _common(spec: EngineSpec) -> dict[str, str]:
 def _quantizer(spec: EngineSpec) -> dict[str, str]:
     return {
         "torchao": version("torchao"),
-        "reduce_range": str(parse_options(spec.options).seven_bits),
+        "reduce_range": str(parse_options(spec.options).seven_bits(spec.cpus)),
         "exclude": json.dumps(sorted(spec.exclude)),
     }
 

@@ -21,7 +21,7 @@ import torch
 from pytest_quant.backends.offer import Remedy, change_scheme, set_option
 from pytest_quant.backends.torch import parse_options, torch_quiet
 from pytest_quant.backends.torch.module import copy_of
-from pytest_quant.environment.machine import has_vnni, onednn_tier
+from pytest_quant.environment.machine import adds_in_16_bits, onednn_tier
 from pytest_quant.spec import ARRIVING, EngineSpec
 
 
@@ -104,8 +104,9 @@ def remedies(spec: EngineSpec, schemes: Sequence[str | None]) -> Iterator[Remedy
         others = [each for each in ("static", "dynamic", "weight-only") if each in schemes and each != spec.scheme]
         changed = (change_scheme(spec, each) for each in others)
         yield from (each for each in changed if quantized_nodes(each.spec))
-        if options.seven_bits or not has_vnni(onednn_tier()):
-            yield from set_option(spec, "reduce_range", not options.seven_bits)
+        has_seven = options.seven_bits(spec.cpus)
+        if has_seven or adds_in_16_bits(onednn_tier(), spec.cpus):
+            yield from set_option(spec, "reduce_range", not has_seven)
     # Where this repairs it, the kernels are at fault and not the levels.
     if spec.scheme in ("static", "dynamic", *ARRIVING):
         yield from set_option(spec, "compiled", False)

@@ -45,6 +45,8 @@ def test_defaults(pytester: pytest.Pytester) -> None:
         "lock_timeout_s": LOCK_TIMEOUT_S,
         "pages": "huge",
         "step_timeout_s": STEP_TIMEOUT_S,
+        "cpus": "",
+        "portability_off": "",
         "simulate": None,
         "device": None,
         "columns": (),

@@ -69,7 +69,7 @@ def test_every_printed_number_is_the_stored_one(name: str) -> None:
 def test_every_column_is_read_back_or_has_no_number() -> None:
     """A column that is added is added here."""
     assert {column.name for column in COLUMNS} - set(_VALUES) == {
-        "test", "model", "backend", "precision", "scheme", "cache", "status"
+        "test", "model", "backend", "precision", "scheme", "isa", "portability", "cache", "status"
     }  # fmt: skip
 
 

@@ -27,7 +27,8 @@ def test_a_calibration_that_nncf_does_not_have() -> None:
 
 def test_seven_bits_where_kernels_saturate() -> None:
     """By default as the CPU needs it, which is then said; the user's word wins and is not commented on."""
-    assert OpenVinoOptions().seven_bits == ("disable" if has_vnni(onednn_tier()) else "enable")
+    assert OpenVinoOptions().seven_bits("") == ("disable" if has_vnni(onednn_tier()) else "enable")
+    assert [OpenVinoOptions().seven_bits(cpus) for cpus in ("any", "avx2", "vnni")] == ["enable", "enable", "disable"]
     assert bool(seven_bits_notes(spec_of())) is not has_vnni(onednn_tier())
     assert parse_options([("overflow_fix", "first_layer")]).overflow_fix == "first_layer"
     assert seven_bits_notes(spec_of(overflow_fix="enable")) == ()

@@ -1,0 +1,160 @@
+"""The products of a quantized ONNX file, their integer factors, and whether 16 bits hold sums of two products."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import numpy_helper
+from onnx.inliner import inline_local_functions
+from onnx.reference import ReferenceEvaluator
+
+from pytest_quant.backends.onnx_files.graphs import STANDARD, all_graphs, dequantizer_of
+from pytest_quant.backends.ort.build import engine_file
+from pytest_quant.backends.saturation import MOST, Exposed, largest_pair
+from pytest_quant.spec import EngineSpec
+
+_WEIGHTS = {
+    "Conv": (1,),
+    "ConvInteger": (1,),
+    "DynamicQuantizeLSTM": (1, 2),
+    "DynamicQuantizeMatMul": (1,),
+    "Gemm": (1,),
+    "MatMul": (1,),
+    "MatMulInteger": (1,),
+    "MatMulIntegerToFloat": (1,),
+    "QAttention": (1,),
+    "QGemm": (3,),
+    "QLinearConv": (3,),
+    "QLinearMatMul": (3,),
+}
+"""Products by their operator, and which inputs are the second factor."""
+
+_FLOAT = ("Conv", "Gemm", "MatMul")
+"""Products that ONNX Runtime turns into integer ones where both factors were dequantized."""
+
+_NO_PRODUCTS = ("DequantizeLinear", "QuantizeLinear")
+"""Operators of ONNX Runtime's own that read integers and multiply none."""
+
+_INT8, _UINT8 = onnx.TensorProto.INT8, onnx.TensorProto.UINT8
+
+
+@dataclass(frozen=True, slots=True)
+class KnownGraph:
+    """A graph with what its names stand for, in the graphs around it and inside it too.
+
+    Attributes
+    ----------
+    nodes : of the graph itself.
+    makers : the node that gives each tensor.
+    constants : by name.
+    """
+
+    nodes: list[onnx.NodeProto]
+    makers: Mapping[str, onnx.NodeProto]
+    constants: Mapping[str, onnx.TensorProto]
+
+
+def find_exposed(spec: EngineSpec, folder: Path) -> tuple[Exposed, ...]:
+    """Return the products of an engine whose sums of two products may pass `MOST`, the largest first.
+
+    Weights of uint8 run in kernels that widen. A factor that is not in the file counts as any int8, and so do the
+    weights of an operator that is not known.
+    """
+    model = inline_local_functions(onnx.load(engine_file(spec, folder)))
+    found = [Exposed(_name(node), most) for graph in read_graphs(model) for node, most in _sums(graph) if most > MOST]
+    return tuple(sorted(found, key=lambda each: -each.largest))
+
+
+def _name(node: onnx.NodeProto) -> str:
+    return (node.name or node.output[0]).removesuffix("_quant")
+
+
+def read_graphs(model: onnx.ModelProto) -> Iterator[KnownGraph]:
+    """Yield the graph of a model, and those inside it."""
+    graphs = list(all_graphs(model.graph))
+    makers = {name: node for graph in graphs for node in graph.node for name in node.output}
+    constants = {tensor.name: tensor for graph in graphs for tensor in graph.initializer}
+    held = [(name, node.attribute) for name, node in makers.items() if node.op_type == "Constant"]
+    constants |= {name: each.t for name, attributes in held for each in attributes if each.name == "value"}
+    # Weights in float behind a QuantizeLinear are as constant as those that were quantized before.
+    for name, node in makers.items():
+        if node.op_type == "QuantizeLinear" and constants.keys() >= {*filter(None, node.input)}:
+            feeds = {each: numpy_helper.to_array(constants[each]) for each in node.input if each}
+            (levels,) = ReferenceEvaluator(node).run(None, feeds)
+            constants[name] = numpy_helper.from_array(np.asarray(levels))
+    for graph in graphs:
+        yield KnownGraph(list(graph.node), makers, constants)
+
+
+def _sums(graph: KnownGraph) -> Iterator[tuple[onnx.NodeProto, float]]:
+    """Yield each integer product with its largest sum of two."""
+    for node in graph.nodes:
+        for name in _second_factors(node, graph):
+            yield node, largest_sum(node, graph.constants.get(name), kind_of_factor(name, graph))
+
+
+def _second_factors(node: onnx.NodeProto, graph: KnownGraph) -> list[str]:
+    """Return the integers that `node` multiplies others with, by name; empty names for those that nobody sees."""
+    places = _WEIGHTS.get(node.op_type)
+    if places is None:
+        return [""] if node.op_type not in _NO_PRODUCTS and _reads_weights(node, graph) else []
+    if node.op_type not in _FLOAT:
+        return [node.input[place] for place in places]
+    left, right = (dequantizer_of(name, graph.makers) for name in node.input[:2])
+    if left is None:
+        # Weights in blocks are multiplied in integers: the session rounds the other factor as it runs.
+        in_blocks = right is not None and any(each.name == "block_size" and each.i for each in right.attribute)
+        return [""] if in_blocks else []
+    if right is None:
+        # The session quantizes float weights behind a dequantized input when it opens, but not those of MatMul.
+        return [] if node.op_type == "MatMul" else [""]
+    return [right.input[0]]
+
+
+def _reads_weights(node: onnx.NodeProto, graph: KnownGraph) -> bool:
+    """Tell whether `node` has weights of eight bits; those of four cannot make 16 bits overflow."""
+    constants = [graph.constants[name] for name in node.input if name in graph.constants]
+    is_wide = any((each.name, each.i) == ("bits", 8) for each in node.attribute)
+    has_weights = is_wide or any(each.data_type == _INT8 and len(each.dims) > 1 for each in constants)
+    return has_weights and node.domain not in STANDARD
+
+
+def kind_of_factor(name: str, graph: KnownGraph) -> int:
+    """Return the type of an integer factor, by its value or by what quantizes it; 0 where that is not seen."""
+    if name in graph.constants:
+        return graph.constants[name].data_type
+    maker = graph.makers.get(name)
+    if maker is not None and maker.op_type == "DynamicQuantizeLinear":
+        return _UINT8
+    zero = maker.input[2] if maker is not None and maker.op_type == "QuantizeLinear" and len(maker.input) > 2 else ""
+    return graph.constants[zero].data_type if zero in graph.constants else 0
+
+
+def largest_sum(node: onnx.NodeProto, weight: onnx.TensorProto | None, kind: int) -> float:
+    """Return the magnitude of the largest sum of two products of `node`, infinity for a factor that is not seen.
+
+    0 where kernels add in 32 bits: two unsigned factors, and convolutions of single channels.
+    """
+    groups = next((each.i for each in node.attribute if each.name == "group"), 1)
+    has_single_channels = weight is not None and list(weight.dims[:2]) == [groups, 1] and groups > 1
+    if kind == _UINT8 or (has_single_channels and node.op_type in ("Conv", "QLinearConv")):
+        return 0.0
+    if weight is None or kind != _INT8:
+        return math.inf
+    return float(largest_pair(columns_of(node, numpy_helper.to_array(weight))))
+
+
+def columns_of(node: onnx.NodeProto, weight: NDArray[Any]) -> NDArray[Any]:
+    """Return weights as (k, n), with what is added up for an output in a column."""
+    if "Conv" in node.op_type:
+        return weight.reshape(weight.shape[0], -1).T
+    if any(each.name == "transB" and each.i for each in node.attribute):
+        return weight.T
+    return weight.reshape(-1, 1) if weight.ndim < 2 else np.moveaxis(weight, -2, 0).reshape(weight.shape[-2], -1)

@@ -1,0 +1,233 @@
+"""Whether what was found about an INT8 engine here holds on CPUs without VNNI: proven, simulated or measured."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pytest_quant.backends import Outputs
+from pytest_quant.backends.saturation import Exposed, OlderCpu
+from pytest_quant.cache import Cache
+from pytest_quant.clocks import REAL
+from pytest_quant.data import Batch, Data
+from pytest_quant.errors import BuildError
+from pytest_quant.files import temporary_folder
+from pytest_quant.measure.batching import OpenEngine, run_batches
+from pytest_quant.measure.build import CANNOT_BE_PACKED, BuiltEngine, Tools
+from pytest_quant.measure.pipeline import EnginePair, Measurement
+from pytest_quant.measure.steps import Steps
+from pytest_quant.result import AccuracyResult, Portability
+from pytest_quant.spec import Check
+from pytest_quant.verdict import Judge
+
+_MEASURED, _SIMULATED = 64, 16
+"""Most samples that run on an older processor, and that are simulated."""
+
+_SIMULATION_S, _EMULATION_S = 2.0, 600.0
+"""Longest simulation, and longest run on an older processor."""
+
+_KEPT_BYTES = 256 << 20
+"""Of the outputs of all these samples."""
+
+_RunsBatches = Callable[[list[Batch]], list[Outputs]]
+
+
+def find_portability(measurement: Measurement, opened: OpenEngine, judge: Judge, tools: Tools) -> Portability | None:
+    """Return on which processors the verdict on an INT8 engine holds; ``None`` for what is no such engine on the CPU.
+
+    That no sum of two products can pass 16 bits is a proof. Where one can, a check that asks for processors without
+    VNNI has its engine run by their kernels, on up to 64 evenly spaced samples. For any other the sums of matrices are
+    simulated on up to 16, which may show that it does not hold there, and never that it does.
+
+    Parameters
+    ----------
+    measurement : of the check, on this machine.
+    opened : its candidate, or another engine for it that is tried.
+    judge : of the check's limits.
+    tools : the cache, and the messages to the user.
+    """
+    check, built = measurement.check, opened.built
+    backend, older = built.backend, built.backend.older_cpu()
+    if check.portability_off or backend.offer.is_opaque or backend.device != "cpu" or opened.engine.simulated:
+        return None
+    is_narrow = older is not None and older.is_here
+    kind = "avx2" if is_narrow else "vnni"
+    if built.spec.precision != "int8":
+        return Portability("any", "proven", kind, "it computes in float") if built.spec.cpus else None
+    exposed = _find_exposed(built, tools.cache)
+    if exposed == ():
+        why = "no sum of two products passes 16 bits, whatever the data are"
+        return Portability("any", "proven", kind, why)
+    unknown = Portability(None, None, kind, "", worst_layer=exposed[0].name if exposed else "")
+    if check.accuracy_off:
+        return replace(unknown, reason=f"nothing was compared: {check.accuracy_off}")
+    if is_narrow:
+        accuracy = measurement.accuracy
+        return _judge(unknown, accuracy, accuracy, judge, check, "this processor, which has no VNNI")
+    pair = replace(measurement.bench, candidate=opened)
+    if built.spec.cpus in ("any", "avx2"):
+        return _measure(pair, older, unknown, judge, tools)
+    if exposed is None:
+        return replace(unknown, reason="whether sums of two products pass 16 bits is not seen: cpus='any' measures it")
+    return _simulate(pair, unknown, judge, tools.cache)
+
+
+def _find_exposed(built: BuiltEngine, cache: Cache) -> tuple[Exposed, ...] | None:
+    """Return the products that saturate perhaps, looked up once for each engine that is in the cache."""
+
+    def find(_: Path) -> dict[str, str]:
+        return {"exposed": json.dumps(built.backend.exposed_sums(built.spec, built.folder))}
+
+    slot, of = f"sums of two products of {built.name}", built.ingredients
+    facts = cache.obtain("portability", slot, of, find, shared=False).facts if of else find(Path())
+    rows = json.loads(str(facts["exposed"]))
+    return None if rows is None else tuple(Exposed(*row) for row in rows)
+
+
+def _measure(pair: EnginePair, older: OlderCpu | None, unknown: Portability, judge: Judge, tools: Tools) -> Portability:
+    """Run the candidate by the kernels of an older processor, and judge the limits there."""
+    candidate = pair.candidate
+    built = candidate.built
+    if older is None or older.missing:
+        why = "this backend does not say how its kernels for them run here" if older is None else older.missing
+        return replace(unknown, reason=f"not measured: {why}")
+    if built.spec.model.state:
+        return replace(unknown, reason="not measured: a model with a state is not run in another process")
+    # Here, because few checks run elsewhere.
+    from pytest_quant.backends.child_process import ChildError
+
+    def run_there(batches: list[Batch]) -> list[Outputs]:
+        feeds = [batch.feeds for batch in batches]
+        return older.run(built.evaluation_engine.spec, built.folder, feeds, _EMULATION_S)
+
+    data = pair.data.some(_fitting(candidate, _MEASURED))
+    few = _FewSamples(pair, data, tools.cache)
+    with tools.steps.show(f"running {built.name} on {data.n} samples on a processor without VNNI: {older.name}"):
+        try:
+            there = few.compare(older.name, run_there)
+        except (ChildError, *CANNOT_BE_PACKED) as error:
+            return replace(unknown, reason=f"not measured on {older.name}: {error}")
+    here = few.compare("this processor", partial(run_batches, candidate.engine))
+    return _judge(unknown, here, there, judge, pair.check, f"{data.n} samples on {older.name}")
+
+
+def _simulate(pair: EnginePair, unknown: Portability, judge: Judge, cache: Cache) -> Portability:
+    """Compute exposed products of matrices with sums that saturate, which can only show that they do harm."""
+    built = pair.candidate.built
+    unknown = replace(unknown, reason="sums of two products can pass 16 bits: cpus='any' measures what that does")
+    if not pair.candidate.pads and pair.candidate.spec.scheme != "dynamic":
+        pair = replace(pair, candidate=replace(pair.candidate, batch_size=1))
+
+    def run_saturating(batches: list[Batch]) -> list[Outputs]:
+        with temporary_folder() as work:
+            engine = built.backend.saturate(built.evaluation_engine.spec, built.folder, work)
+            if engine is None:
+                return []
+            # Ends a run, so that a large model costs no more than this.
+            engine.watch = Steps(lambda _: None, _SIMULATION_S).watch
+            runs: list[Outputs] = []
+            ends_s = REAL.perf_counter() + _SIMULATION_S
+            with engine, suppress(BuildError):
+                while len(runs) < len(batches) and REAL.perf_counter() < ends_s:
+                    runs += run_batches(engine, batches[len(runs) : len(runs) + 1])
+        return runs if len(runs) == len(batches) else []
+
+    data = pair.data.some(_fitting(pair.candidate, _SIMULATED))
+    few = _FewSamples(pair, data, cache)
+    there = few.compare("saturating sums", run_saturating)
+    here = few.compare("this processor", partial(run_batches, pair.candidate.engine))
+    found = _judge(unknown, here, there, judge, pair.check, f"a simulation of its matrices on {data.n} samples")
+    # Products that are not simulated may saturate too.
+    return replace(found, how="simulated") if found.holds == "vnni" else unknown
+
+
+def _fitting(opened: OpenEngine, most: int) -> int:
+    """Return how many samples have outputs that memory may hold, at least one."""
+    return max(1, min(most, _KEPT_BYTES // max(1, opened.output_bytes)))
+
+
+def _judge(
+    unknown: Portability,
+    here: AccuracyResult | None,
+    there: AccuracyResult | None,
+    judge: Judge,
+    check: Check,
+    where: str,
+) -> Portability:
+    if here is None or there is None:
+        return unknown
+    holds, why = judge.holds_there(check, here, there)
+    return replace(
+        unknown,
+        holds=holds,
+        how="measured" if holds else None,
+        reason=f"{where}: {why}",
+        n=there.n,
+        drop=there.drop,
+        sqnr_db=there.sqnr_db,
+        agreement_pct=there.agreement_pct,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _FewSamples:
+    """Both engines of a check on some of its samples, whose outputs are kept in the cache by where they ran."""
+
+    pair: EnginePair
+    data: Data
+    cache: Cache
+
+    def compare(self, where: str, run: _RunsBatches) -> AccuracyResult | None:
+        """Compare the candidate, run by `run`, with the reference; ``None`` if `run` gave nothing."""
+        reference, candidate = self.pair.reference, self.pair.candidate
+        ran = self._outputs(candidate, where, run)
+        if not ran:
+            return None
+        kept = self._outputs(reference, "this processor", partial(run_batches, reference.engine))
+        pair = replace(self.pair, reference=replace(reference, workers=_Replay(kept)))
+        return pair.compare(replace(candidate, workers=_Replay(ran)), self.data)
+
+    def _outputs(self, opened: OpenEngine, where: str, run: _RunsBatches) -> list[Outputs]:
+        """Return the outputs of each batch from the cache; what has no ingredients runs now."""
+        of = opened.built.ingredients
+        if not of:
+            return run(self._batches(opened))
+
+        def build(folder: Path) -> dict[str, int]:
+            ran = run(self._batches(opened))
+            for number, outputs in enumerate(ran):
+                arrays: dict[str, Any] = {f"output {name}": array for name, array in outputs.items()}
+                np.savez(folder / f"{number}.npz", **arrays)
+            return {"runs": len(ran)}
+
+        samples = {"samples": str(self.data.n), "batch size": str(opened.batch_size), "where": where}
+        named = {**of, "evaluation data": self.data.digest, **samples}
+        slot = f"{self.data.n} outputs of {opened.built.name} on {where}"
+        entry = self.cache.obtain("portability", slot, named, build, shared=False)
+        files = (np.load(entry.folder / f"{number}.npz") for number in range(int(str(entry.facts["runs"]))))
+        return [{name.removeprefix("output "): file[name] for name in file.files} for file in files]
+
+    def _batches(self, opened: OpenEngine) -> list[Batch]:
+        """Return the inputs under the engine's names."""
+        batches = self.data.batches(opened.batch_size, pad=opened.pads)
+        return [replace(batch, feeds=opened.feeds(batch.feeds)) for batch in batches]
+
+
+@dataclass(frozen=True, slots=True)
+class _Replay:
+    """Gives the outputs of runs that were made before, in their order."""
+
+    runs: list[Outputs]
+
+    def run(self, _: OpenEngine, ranges: Iterator[list[Batch]]) -> Iterator[tuple[list[Batch], list[Outputs]]]:
+        """Yield each range with the outputs of its batches."""
+        runs = iter(self.runs)
+        for batches in ranges:
+            yield batches, [next(runs) for _ in batches]

@@ -1,0 +1,101 @@
+"""Verdicts that depend on the processor: whether limits on accuracy hold on another kind, and the limit `cpus`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pytest_quant.result import AccuracyResult, Portability, Status, Verdict
+from pytest_quant.spec import LIMITS, Check, Limits
+from pytest_quant.verdict.accuracy_limits import accuracy_verdicts
+
+CPUS = "cpus"
+"""The limit on the processors that a verdict holds on."""
+
+_SAME_DB, _DOUBLE_DB = 1.0, 3.0
+"""By which an error may grow and count as the same, for kernels of two processors round differently; and by which it
+has doubled."""
+
+
+def judge_elsewhere(
+    limits: Limits, here: AccuracyResult, there: AccuracyResult, confidence: float | None, output: str | None
+) -> tuple[str | None, str]:
+    """Return ``any`` where the limits on accuracy hold there too, ``vnni`` where they do not, else ``None``; and why.
+
+    A limit that too few samples decide holds where its figure is no worse than here and the error is no larger. Without
+    limits it holds where the error is no larger, and does not where it has doubled.
+
+    Parameters
+    ----------
+    here, there : both over the same samples, here with VNNI and there without.
+    confidence, output : see `accuracy_verdicts`.
+    """
+    ours = {verdict.limit: verdict for verdict in accuracy_verdicts(limits, here, confidence, output)}
+    theirs = list(accuracy_verdicts(limits, there, confidence, output))
+    changed = _describe_change(here, there)
+    for verdict in theirs:
+        before = ours.get(verdict.limit)
+        if verdict.status is Status.FAIL and (before is None or before.status is not Status.FAIL):
+            return "vnni", f"{verdict.limit} is broken there, {verdict.reason}"
+    growth_db = _grows_by(here, there)
+    is_close = growth_db <= _SAME_DB
+    if not theirs and (is_close or growth_db >= _DOUBLE_DB):
+        return ("any" if is_close else "vnni"), changed
+    if not theirs:
+        return None, f"the error is larger there, and no limit says how large it may be: {changed}"
+    for verdict in theirs:
+        if verdict.status is not Status.PASS and not (is_close and _is_no_worse(ours.get(verdict.limit), verdict)):
+            return None, f"{verdict.limit} is not decided there, {verdict.reason}; {changed}"
+    return "any", changed
+
+
+def _describe_change(here: AccuracyResult, there: AccuracyResult) -> str:
+    pairs = (("agreement", "%", here.agreement_pct, there.agreement_pct), ("SQNR", "dB", here.sqnr_db, there.sqnr_db))
+    return ", ".join(
+        f"{name} {before:.4g} -> {after:.4g} {unit}"
+        for name, unit, before, after in pairs
+        if before is not None and after is not None
+    )
+
+
+def _grows_by(here: AccuracyResult, there: AccuracyResult) -> float:
+    """Return by how many dB the error against the reference grows, the most of all outputs."""
+    before = {output.name: output for output in here.by_output}
+    growths = [0.0]
+    for output in there.by_output:
+        ours = before.get(output.name)
+        if output.identical or ours is None:
+            continue
+        if ours.sqnr_db is None or output.sqnr_db is None:
+            growths.append(float("inf") if ours.identical or output.sqnr_db != ours.sqnr_db else 0.0)
+        else:
+            growths.append(ours.sqnr_db - output.sqnr_db)
+    return max(growths)
+
+
+def _is_no_worse(here: Verdict | None, there: Verdict) -> bool:
+    if here is None or here.observed is None or there.observed is None:
+        return False
+    is_maximum = LIMITS[there.limit.partition("[")[0]].is_maximum
+    return there.observed <= here.observed if is_maximum else there.observed >= here.observed
+
+
+def processor_verdicts(check: Check, portability: Portability | None) -> Iterator[Verdict]:
+    """Yield the verdict on the processors that the mark names; nothing where it names none."""
+    cpus = check.candidate.cpus
+    if not cpus:
+        return
+    if portability is None:
+        why = check.portability_off or "it is no INT8 engine on the CPU"
+        yield Verdict(CPUS, None, None, Status.INCONCLUSIVE, f"not measured: {why}")
+    elif portability.holds == "any" or (cpus == "vnni" and "vnni" in (portability.holds, portability.kind)):
+        yield Verdict(CPUS, None, None, Status.PASS, _explain(portability))
+    elif portability.holds is None:
+        yield Verdict(CPUS, None, None, Status.INCONCLUSIVE, _explain(portability))
+    else:
+        yield Verdict(CPUS, None, None, Status.FAIL, _explain(portability))
+
+
+def _explain(portability: Portability) -> str:
+    heads = {"any": "holds on any processor", "vnni": "holds only with VNNI, AMX or on ARM", None: "not known"}
+    how = f", {portability.how}" if portability.how else ""
+    return f"{heads[portability.holds]}{how}: {portability.reason}"

@@ -1,0 +1,235 @@
+"""Verdicts that hold on every processor: proven, simulated, measured by real kernels of an older one, and repaired."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime.quantization as ort_quantization
+import pytest
+
+from pytest_quant.backends.saturation import OlderCpu
+from pytest_quant.environment.machine import has_vnni
+from tests.integration.projects import run_marks
+from tests.support import models
+
+pytestmark = pytest.mark.skipif(not has_vnni(), reason="on a CPU without VNNI all runs are those of an older one")
+emulated = pytest.mark.skipif(shutil.which("qemu-x86_64") is None, reason="qemu-user is not installed")
+
+CONFTEST = """
+import numpy as np
+import pytest
+from pytest_quant import Dataset, Metric
+
+W = np.load("w.npy")
+
+
+@pytest.fixture
+def classes():
+    x = np.random.default_rng(1).normal(size=(240, 64)).astype(np.float32)
+    return Dataset.from_arrays(x[:200], (x[:200] @ W).argmax(1), calibration=x[200:])
+
+
+@pytest.fixture
+def pictures():
+    x = np.random.default_rng(2).uniform(size=(72, 3, 16, 16)).astype(np.float32)
+    return Dataset.from_arrays(x[:48], np.zeros(48), calibration=x[48:])
+"""
+DENSE = "(float[n, 64] x) => (float[n, 10] y) { [fc] y = MatMul(x, w) }"
+FULL = "model='dense.onnx', data='classes', options={'reduce_range': False}"
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester) -> pytest.Pytester:
+    """A folder with a classifier of one matrix, whose labels are its own answers."""
+    # Weights of one sign and size make every sum of two large.
+    weights = np.abs(np.random.default_rng(0).normal(1.0, 0.3, (64, 10))).astype(np.float32)
+    np.save(pytester.path / "w.npy", weights)
+    pytester.makeconftest(CONFTEST)
+    models.parsed(pytester.path / "dense.onnx", DENSE, w=weights)
+    return pytester
+
+
+def _verdict(check: dict[str, Any]) -> tuple[str, str]:
+    return next((each["status"], each["reason"]) for each in check["verdicts"] if each["limit"] == "cpus")
+
+
+def test_seven_bits_are_proven_and_built_wherever_they_are_asked_for(project: pytest.Pytester) -> None:
+    """`cpus` builds for processors without VNNI on any, says so, and the verdict is a PASS without a run."""
+    marks = {"any": "model='dense.onnx', data='classes', cpus='any'", "plain": "model='dense.onnx', data='classes'"}
+    _, checks = run_marks(project, marks)
+    found = checks["any"]["portability"]
+    assert (found["holds"], found["how"], found["drop"]) == ("any", "proven", None)
+    assert _verdict(checks["any"])[0] == "PASS"
+    assert any("cpus='any' names CPUs without VNNI" in note for note in checks["any"]["notes"])
+    assert checks["plain"]["digests"]["engine"] != checks["any"]["digests"]["engine"]
+    assert not [each for each in checks["plain"]["verdicts"] if each["limit"] == "cpus"]
+
+
+def test_a_simulation_shows_what_holds_only_with_vnni(project: pytest.Pytester) -> None:
+    """Eight bits in a matrix: nobody asks, and the record says that the limits do not hold elsewhere."""
+    result, checks = run_marks(project, {"full": f"{FULL}, max_drop=5.0"})
+    found = checks["full"]["portability"]
+    assert (found["holds"], found["how"], found["worst_layer"]) == ("vnni", "simulated", "fc")
+    assert found["agreement_pct"] < 90 < checks["full"]["accuracy"]["agreement_pct"]
+    assert checks["full"]["status"] == "PASS"
+    result.stdout.fnmatch_lines(["test *CPUs *", "*full * VNNI * PASS"])
+
+
+@emulated
+def test_real_kernels_decide_and_the_remedy_is_true(project: pytest.Pytester) -> None:
+    """A mark that asks FAILs with figures of a Haswell; what is pasted from the failure passes."""
+    mark = f"{FULL}, max_drop=5.0, cpus='any'"
+    result, checks = run_marks(project, {"full": mark})
+    found = checks["full"]["portability"]
+    assert (checks["full"]["status"], found["holds"], found["how"]) == ("FAIL", "vnni", "measured")
+    assert found["drop"] > 5.0
+    result.stdout.fnmatch_lines(["*cpus: holds only with VNNI, AMX or on ARM, measured: 64 samples on*"])
+    repairs = [hint["paste"] for hint in checks["full"]["hints"] if "which repairs it" in hint["text"]]
+    assert "options={'reduce_range': True}" in repairs
+    _check_remedies(project, checks["full"], "model='dense.onnx', data='classes', max_drop=5.0")
+
+
+@emulated
+def test_what_was_measured_is_kept(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second run starts no emulator, and has the same figures."""
+    marks = {"full": f"{FULL}, max_drop=5.0, cpus='any'"}
+    options = ("--quant-diagnose-time=0",)
+    _, first = run_marks(project, marks, *options)
+    monkeypatch.setattr(OlderCpu, "run", lambda *_: pytest.fail("an emulator was started"))
+    _, second = run_marks(project, marks, *options)
+    assert first["full"]["portability"] == second["full"]["portability"]
+
+
+def test_without_an_emulator_it_is_not_decided(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """INCONCLUSIVE, with the line that installs it; never a PASS."""
+    monkeypatch.setenv("PATH", str(project.path))
+    _, checks = run_marks(project, {"full": f"{FULL}, cpus='avx2'"})
+    status, reason = _verdict(checks["full"])
+    assert (status, reason.endswith("apt-get install qemu-user")) == ("INCONCLUSIVE", True)
+    assert checks["full"]["portability"]["holds"] is None
+
+
+def test_options_of_a_run(project: pytest.Pytester) -> None:
+    """--quant-cpus asks for every INT8 check on a CPU whose mark does not; --quant-no-portability looks at nothing."""
+    marks = {
+        "int8": "model='dense.onnx', data='classes'",
+        "fp32": "model='dense.onnx', data='classes', precision='fp32'",
+    }
+    _, checks = run_marks(project, marks, "--quant-cpus=any")
+    assert _verdict(checks["int8"])[0] == "PASS"
+    assert checks["fp32"]["portability"] is None
+    assert not [each for each in checks["fp32"]["verdicts"] if each["limit"] == "cpus"]
+    _, off = run_marks(project, {"off": "model='dense.onnx', data='classes', cpus='any'"}, "--quant-no-portability")
+    assert off["off"]["portability"] is None
+    assert _verdict(off["off"]) == ("INCONCLUSIVE", "not measured: --quant-no-portability is set")
+
+
+class _Uniform(ort_quantization.CalibrationDataReader):  # type: ignore[misc]  # it has no types
+    """Gives one batch."""
+
+    def __init__(self, batch: np.ndarray) -> None:
+        self._left = [{"x": batch}]
+
+    def get_next(self) -> dict[str, np.ndarray] | None:
+        """The batch, then nothing."""
+        return self._left.pop() if self._left else None
+
+
+def _quantize(source: Path, target: Path, batch: np.ndarray) -> None:
+    """Quantize as people do: u8 activations, weights of eight bits, whatever processors it is shipped to."""
+    ort_quantization.quantize_static(
+        source,
+        target,
+        _Uniform(batch),
+        quant_format=ort_quantization.QuantFormat.QDQ,
+        activation_type=ort_quantization.QuantType.QUInt8,
+        weight_type=ort_quantization.QuantType.QInt8,
+    )
+
+
+@emulated
+def test_a_classifier_whose_answers_flip_elsewhere(project: pytest.Pytester) -> None:
+    """nnstreamer#4865: an INT8 file that is right where it was made gives other classes on an older processor."""
+    x = np.random.default_rng(4).normal(size=(64, 64)).astype(np.float32)
+    _quantize(project.path / "dense.onnx", project.path / "int8.onnx", x)
+    mark = "model='dense.onnx', quantized='int8.onnx', data='classes', min_agreement=90"
+    _, checks = run_marks(project, {"here": mark, "everywhere": f"{mark}, cpus='any'"})
+    assert (checks["here"]["status"], checks["everywhere"]["status"]) == ("PASS", "FAIL")
+    _check_remedies(project, checks["everywhere"], mark)
+
+
+DETECTOR = """(float[n, 3, 16, 16] x) => (float[n, 1, 16, 16] y) {
+    [c1] a = Conv<pads = [1, 1, 1, 1]>(x, w1) [r] h = Relu(a) [c2] s = Conv(h, w2, b) [y] y = Sigmoid(s) }"""
+FOUND = """
+
+def found(outputs, labels):
+    return (outputs > 0.5).sum(axis=(1, 2, 3)).astype(float)
+
+
+BOXES = Metric(found, better="higher", unit="", scale=1)
+"""
+
+
+@emulated
+def test_a_detector_that_loses_boxes_elsewhere(project: pytest.Pytester) -> None:
+    """docling.rs#351: fewer detections without VNNI; the limit on their number breaks there and only there."""
+    rng = np.random.default_rng(3)
+    w1 = np.abs(rng.normal(1.0, 0.2, (8, 3, 3, 3))).astype(np.float32) / 27
+    w2 = np.abs(rng.normal(1.0, 0.2, (1, 8, 1, 1))).astype(np.float32)
+    file = models.parsed(project.path / "boxes.onnx", DETECTOR, w1=w1, w2=w2, b=np.array([-4.1], np.float32))
+    x = rng.uniform(size=(32, 3, 16, 16)).astype(np.float32)
+    _quantize(file, project.path / "boxes_int8.onnx", x)
+    with (project.path / "conftest.py").open("a") as conftest:
+        conftest.write(FOUND)
+    metric = "metric=__import__('conftest').BOXES"
+    mark = f"model='boxes.onnx', quantized='boxes_int8.onnx', data='pictures', min_ratio=0.95, {metric}"
+    _, checks = run_marks(project, {"here": mark, "everywhere": f"{mark}, cpus='any'"})
+    assert (checks["here"]["status"], checks["everywhere"]["status"]) == ("PASS", "FAIL")
+    there = checks["everywhere"]
+    assert there["portability"]["drop"] >= there["accuracy"]["reference"] / 6
+    _check_remedies(project, there, mark)
+
+
+def _check_remedies(project: pytest.Pytester, check: dict[str, Any], mark: str) -> None:
+    """Paste each remedy that is said to repair the check, and see it pass."""
+    repairs = [hint["paste"] for hint in check["hints"] if "which repairs it" in hint["text"]]
+    assert repairs, check["hints"]
+    without = re.sub("quantized='[^']*', ", "", mark)
+    plain = [without if "quantized=None" in paste else mark for paste in repairs]
+    pasted = zip(plain, repairs, strict=True)
+    marks = {f"repair{place}": f"{own}, cpus='any', {paste}" for place, (own, paste) in enumerate(pasted)}
+    _, after = run_marks(project, marks)
+    assert {check["status"] for check in after.values()} == {"PASS"}, [each["verdicts"] for each in after.values()]
+
+
+MODULE = """
+
+@pytest.fixture
+def net():
+    import torch
+    from pytest_quant import Model
+
+    layer = torch.nn.Linear(64, 10, bias=False)
+    layer.weight.data = torch.from_numpy(W.T.copy())
+    return Model.from_torch(torch.nn.Sequential(layer).eval(), (torch.zeros(4, 64),))
+"""
+
+
+@pytest.mark.parametrize("backend", ["openvino", "torch"])
+def test_onednn_is_limited_by_its_switch(backend: str, project: pytest.Pytester) -> None:
+    """Without an emulator; full range there breaks the limit, and seven bits do not."""
+    pytest.importorskip(backend)
+    conftest = project.path / "conftest.py"
+    conftest.write_text(conftest.read_text() + MODULE)
+    full = {"openvino": "options={'overflow_fix': 'disable'}", "torch": "options={'reduce_range': False}"}[backend]
+    model = {"openvino": "dense.onnx", "torch": "net"}[backend]
+    mark = f"backend='{backend}', model='{model}', data='classes', min_agreement=90, cpus='any'"
+    _, checks = run_marks(project, {"full": f"{mark}, {full}", "seven": mark}, "--quant-diagnose-time=0")
+    seven, wide = checks["seven"], checks["full"]
+    assert (seven["portability"]["holds"], seven["portability"]["how"], seven["status"]) == ("any", "proven", "PASS")
+    assert wide["portability"]["how"] in ("measured", None), wide["portability"]
+    assert (wide["portability"]["holds"], wide["status"]) == ("vnni", "FAIL"), wide["portability"]
