@@ -7,7 +7,6 @@ saturates. Kernels for VNNI, AMX and ARM, and those for two unsigned operands, a
 from __future__ import annotations
 
 import os
-import platform
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_quant.backends.feeds import Feeds, Outputs
-from pytest_quant.environment.machine import ONEDNN_LIMIT, has_vnni, isa_tier, onednn_tier
+from pytest_quant.environment.machine import ONEDNN_LIMIT, has_vnni, is_x86, isa_tier, onednn_tier
 from pytest_quant.spec import EngineSpec
 
 MOST = 2**15 - 1
@@ -107,13 +106,12 @@ def _run_engine(spec: EngineSpec, folder: Path, batches: Sequence[Feeds]) -> lis
         return [engine.run(feeds) for feeds in batches]
 
 
-_X86 = ("x86_64", "AMD64")
 _EMULATOR = "qemu-x86_64"
 
 
 def limited_onednn() -> OlderCpu:
     """Return the kernels that oneDNN has for AVX2, which a variable chooses at full speed."""
-    missing = "" if platform.machine() in _X86 else "oneDNN has no kernels of x86 on this processor"
+    missing = "" if is_x86() else "oneDNN has no kernels of x86 on this processor"
     is_here = not missing and not has_vnni(onednn_tier())
     return OlderCpu("oneDNN limited to AVX2", is_here, environment={ONEDNN_LIMIT: "AVX2"}, missing=missing)
 
@@ -122,7 +120,7 @@ def emulated_haswell() -> OlderCpu:
     """Return a Haswell emulated by QEMU in user mode: real kernels of a library that asks the processor itself."""
     found = shutil.which(_EMULATOR)
     missing = ""
-    if platform.machine() not in _X86:
+    if not is_x86():
         missing = "this processor is no x86, whose packages an emulator needs"
     elif found is None:
         missing = f"{_EMULATOR} is not installed: apt-get install qemu-user"

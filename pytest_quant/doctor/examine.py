@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import metadata, requires, version
@@ -16,7 +15,7 @@ from pytest_quant.backends import backend_names, get_backend
 from pytest_quant.backends.runtime import installed_version, memory_libraries
 from pytest_quant.doctor.probe import BROKEN, OK, BackendState, probe_all
 from pytest_quant.environment.gpu import cuda_gpus, find_gpus
-from pytest_quant.environment.machine import fingerprint, has_vnni, isa_tier
+from pytest_quant.environment.machine import fingerprint, has_vnni, is_x86, isa_tier
 from pytest_quant.errors import HistoryError
 from pytest_quant.history.selftests import newest_selftest
 from pytest_quant.printable import clean
@@ -118,11 +117,10 @@ def find_misfits(
 
 def problems_here(has_gpu: bool) -> Iterator[Problem]:
     """Yield the problems of this machine; `has_gpu` says whether NVML lists an NVIDIA device."""
-    is_x86 = platform.machine().lower() in ("x86_64", "amd64")
     yield from find_problems(
         [name for name in ORT_WHEELS if installed_version(name)],
         lacks_cuda_memory=(has_gpu or bool(installed_version("tensorrt"))) and not memory_libraries(),
-        saturating=isa_tier() if is_x86 and not has_vnni() else "",
+        saturating=isa_tier() if is_x86() and not has_vnni() else "",
     )
 
 

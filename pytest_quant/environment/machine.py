@@ -82,6 +82,11 @@ def onednn_tier() -> str:
     return tier_of(flags_in(proc_cpuinfo()), disabled) if level else isa_tier()
 
 
+def is_x86() -> bool:
+    """Whether this process runs on an x86 processor of 64 bits."""
+    return platform.machine().lower() in ("amd64", "x86_64")
+
+
 def has_vnni(tier: str | None = None) -> bool:
     """Whether u8 x s8 dot products are accumulated in 32 bits, so that full-range weights cannot saturate.
 

@@ -6,6 +6,7 @@ No runtime is loaded before a step needs it.
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +19,7 @@ from pytest_quant.backends.offer import Availability, Offer, Remedy, normalize_o
 from pytest_quant.backends.runtime import driver_too_old, import_runtime, quiet
 from pytest_quant.backends.saturation import Exposed, OlderCpu, limited_onednn
 from pytest_quant.environment.gpu import gpu_kind
-from pytest_quant.environment.machine import adds_in_16_bits, onednn_tier
+from pytest_quant.environment.machine import adds_in_16_bits, is_x86, onednn_tier
 from pytest_quant.errors import UsageError
 from pytest_quant.readers import FLAG, choice_of, count, keys_of, option
 from pytest_quant.spec import ARRIVING, EngineSpec, Model, Shape, Signature
@@ -90,11 +91,19 @@ class TorchBackend(Backend):
         extras=("torch",),
     )
 
-    def availability(self, spec: EngineSpec | None = None) -> Availability:  # noqa: ARG002
-        """Look for torch, torchao and a C++ compiler; torchao takes seconds to import, and is not."""
+    def availability(self, spec: EngineSpec | None = None) -> Availability:
+        """Look for torch, torchao and a C++ compiler; with `spec`, whether Inductor has its kernels for this processor.
+
+        torchao takes seconds to import, and is not.
+        """
         torch = import_torch()
         if isinstance(torch, Availability):
             return torch
+        if spec is not None and spec.precision == "int8" and not is_x86():
+            # What is quantized for x86 runs there in float, whatever its nodes say.
+            reason = f"Inductor has int8 kernels for x86 processors only, and this one is {platform.machine()}"
+            also = ", scheme='dynamic'" if spec.scheme == "weight-only" else ""
+            return Availability(False, reason=reason, fix=f"write backend='ort'{also}, to which the module is exported")
         if shutil.which(os.environ.get("CXX", "g++")) is None:
             reason = "Inductor compiles with a C++ compiler, and g++ is not on the PATH"
             return Availability(False, reason=reason, fix="apt-get install g++, or set CXX")
