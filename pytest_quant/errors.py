@@ -19,7 +19,6 @@ Each message says what was wrong, the value, what was allowed and the next step.
 from __future__ import annotations
 
 import difflib
-import sys
 from collections.abc import Iterable
 
 from pytest_quant.printable import clean_lines
@@ -104,12 +103,6 @@ class ForgeError(QuantError):
 
 class HistoryError(QuantError):
     """Records could not be written or read back."""
-
-
-def check_platform() -> UsageError | None:
-    """Return the error for any system but Linux, whose cgroups, locks and clocks are read; else ``None``."""
-    fix = "on macOS or Windows run it in a container or in WSL 2, or let the CI job run it"
-    return None if sys.platform == "linux" else UsageError("this runs on Linux only", value=sys.platform, fix=fix)
 
 
 def nearest(name: str, choices: Iterable[str]) -> str:

@@ -8,7 +8,6 @@ file is written through: a device, a named pipe, ``/dev/stdout``.
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
 import os
 import secrets
@@ -25,6 +24,7 @@ from typing import BinaryIO
 
 from pytest_quant.clocks import now
 from pytest_quant.errors import QuantError
+from pytest_quant.host import hold_folder, is_owned, is_shared, rename, user
 
 FOLDER = ".quant"
 """Folder of the package below the root; a .gitignore inside excludes it from version control."""
@@ -68,18 +68,17 @@ def is_own(folder: Path) -> bool:
     Raises `OSError` where it is not there.
     """
     state = folder.lstat()
-    return stat.S_ISDIR(state.st_mode) and state.st_uid == os.geteuid() and not state.st_mode & 0o022
+    return stat.S_ISDIR(state.st_mode) and is_owned(state) and not is_shared(state)
 
 
-def own_folder(purpose: str) -> Path:
-    """Return a folder of this user below the system's temporary one, which others can neither read nor change.
+def own_folder(purpose: str, place: Path | None = None) -> Path:
+    """Return a folder of this user that others can neither read nor change, in the temporary one or in `place`.
 
     Raises `OSError` where it cannot be created, or somebody else made it.
     """
-    # The user's number: in a container it often has no name.
-    folder = Path(tempfile.gettempdir()) / f"pytest-quant-{purpose}-{os.geteuid()}"
+    folder = (place or Path(tempfile.gettempdir())) / f"pytest-quant-{purpose}-{user()}"
     folder.mkdir(mode=0o700, exist_ok=True)
-    if folder.is_symlink() or folder.stat().st_uid != os.geteuid():
+    if folder.is_symlink() or not is_owned(folder.stat()):
         raise OSError(f"{folder} is a link, or belongs to another user")
     folder.chmod(0o700)
     return folder
@@ -92,29 +91,19 @@ def temporary_folder() -> Iterator[Path]:
     with suppress(OSError):
         place = own_folder("work")
         _remove_left(place)
-    with tempfile.TemporaryDirectory(prefix="pytest-quant-", dir=place) as name:
+    # What cannot be removed now, as a file that is still mapped, is removed by a later process.
+    with tempfile.TemporaryDirectory(prefix="pytest-quant-", dir=place, ignore_cleanup_errors=True) as name:
         folder = Path(name).resolve()
-        with _hold(folder):
+        with hold_folder(folder):
             yield folder
 
 
 def _remove_left(place: Path) -> None:
     for folder in place.iterdir():
         with suppress(OSError):
-            if now().timestamp() - folder.stat().st_mtime > _NEW_S:
-                with _hold(folder):
+            if folder.is_dir() and now().timestamp() - folder.stat().st_mtime > _NEW_S:
+                with hold_folder(folder):
                     shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextmanager
-def _hold(folder: Path) -> Iterator[None]:
-    """Hold a folder until the block or the process ends. Raises `OSError` if another process holds it."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    finally:
-        os.close(handle)
 
 
 def read_file(path: Path, most_bytes: int) -> bytes:
@@ -178,7 +167,7 @@ def replace_file(path: Path) -> Iterator[BinaryIO]:
     PermissionError : the file at `path` is read-only; a folder that can be written would let it be replaced.
     OSError : it cannot be written.
     """
-    number = {"/dev/stdout": 1, "/dev/stderr": 2}.get(str(path))
+    number = {"/dev/stdout": 1, "/dev/stderr": 2}.get(path.as_posix())
     mode = path.stat().st_mode if path.exists() else 0
     if number or (mode and not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)):
         sys.stdout.flush()
@@ -201,7 +190,7 @@ def replace_file(path: Path) -> Iterator[BinaryIO]:
             os.fsync(stream.fileno())
         if mode:
             draft.chmod(stat.S_IMODE(mode) & 0o777)
-        draft.replace(target)
+        rename(draft, target)
     finally:
         draft.unlink(missing_ok=True)
 

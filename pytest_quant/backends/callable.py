@@ -24,11 +24,9 @@ from pytest_quant.clocks import REAL
 from pytest_quant.data.batch import convert_torch, wrap_objects
 from pytest_quant.data.source import UNNAMED
 from pytest_quant.errors import DataError, ModelError, UsageError
+from pytest_quant.host import INTERRUPT, interrupt_main
 from pytest_quant.result import Coverage
 from pytest_quant.spec import ARRIVING, QUANTIZED_PRECISIONS, EngineSpec, Model, Signature, TensorInfo
-
-STOP = signal.SIGUSR2
-"""What interrupts a function. Not the signal of Ctrl-C, which programs in the background of a shell ignore."""
 
 
 class CallableBackend(Backend):
@@ -99,7 +97,7 @@ class CallableEngine(Engine):
     def _run(self, feeds: Feeds) -> Outputs:
         # Signals reach the main thread only.
         takes_signals = threading.current_thread() is threading.main_thread()
-        before = signal.signal(STOP, self._raise_stopped) if takes_signals else None
+        before = signal.signal(INTERRUPT, self._raise_stopped) if takes_signals else None
         try:
             try:
                 self._is_running = takes_signals
@@ -182,7 +180,7 @@ class CallableEngine(Engine):
         while self._is_running:
             try:
                 with self._lock:
-                    signal.signal(STOP, before)
+                    signal.signal(INTERRUPT, before)
                     self._is_running = False
             except _StoppedError as error:
                 stopped = error
@@ -192,9 +190,8 @@ class CallableEngine(Engine):
     def _stop(self) -> bool:
         """Interrupt the function by a signal, which also ends a wait for an answer of a server."""
         with self._lock:
-            main, is_running = threading.main_thread().ident, self._is_running
-            if is_running and main is not None:
-                signal.pthread_kill(main, STOP)
+            if is_running := self._is_running:
+                interrupt_main()
             return is_running
 
     def _coverage(self, feeds: Feeds) -> Coverage:  # noqa: ARG002

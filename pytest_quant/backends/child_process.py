@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Any, TypeVar
 
 from pytest_quant.files import temporary_folder
+from pytest_quant.host import inherited
 
 Returned = TypeVar("Returned")
 
@@ -68,11 +69,14 @@ def call_in_child(
         file.write_bytes(pickle.dumps((function, arguments)))
         command = (*launcher, sys.executable, "-m", __name__, str(file))
         try:
-            with log.open("w") as stream, run_child(command, stream, (), environment=environment) as process:
+            with (
+                log.open("w", encoding="utf-8") as stream,
+                run_child(command, stream, (), environment=environment) as process,
+            ):
                 code = process.wait(limit_s)
         except subprocess.TimeoutExpired as error:
             raise ChildError("", how=f"took more than {limit_s:g} s, and was ended", timed_out=True) from error
-        said = log.read_text(errors="replace")
+        said = log.read_text(encoding="utf-8", errors="replace")
         if code:
             how = f"crashed ({signal.Signals(-code).name})" if code < 0 else f"ended with exit code {code}"
             raise ChildError(said, how=how)
@@ -116,10 +120,10 @@ def run_child(
         stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=log,
-        text=True,
-        pass_fds=descriptors,
+        encoding="utf-8",
         cwd=cwd,
         env=environment,
+        **inherited(descriptors),
     ) as process:
         _CHILDREN.add(process)
         try:

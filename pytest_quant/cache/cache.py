@@ -6,7 +6,6 @@ import errno
 import os
 import re
 import secrets
-import shlex
 import shutil
 import stat
 from collections.abc import Callable, Iterator, Mapping
@@ -34,6 +33,7 @@ from pytest_quant.cache.entry import (
 from pytest_quant.clocks import REAL, now
 from pytest_quant.errors import CacheError
 from pytest_quant.files import ignore
+from pytest_quant.host import flush, is_owned, is_shared, quote, rename, user
 
 if TYPE_CHECKING:
     from pytest_quant.cache.remote import Remote
@@ -276,14 +276,14 @@ def _refuse_others_folder(root: Path) -> None:
         status = root.stat()
     except OSError:
         return
-    mode, is_own = stat.S_IMODE(status.st_mode), status.st_uid == os.geteuid()
-    if is_own and not mode & 0o022:
+    is_own = is_owned(status)
+    if is_own and not is_shared(status):
         return
-    mend = f"chmod go-w {shlex.quote(str(root))} if you trust all who could, or " if is_own else ""
+    mend = f"chmod go-w {quote(str(root))} if you trust all who could, or " if is_own else ""
     raise CacheError(
         f"the cache {root} may be written to by others, who may have put any code into it",
-        value=f"user {status.st_uid}, mode {mode:04o}",
-        allowed=f"a folder of user {os.geteuid()} that neither its group nor others may write to",
+        value=f"user {status.st_uid}, mode {stat.S_IMODE(status.st_mode):04o}",
+        allowed=f"a folder of user {user()} that neither its group nor others may write to",
         fix=f"{mend}name a folder of your own with --quant-cache DIR",
     )
 
@@ -310,27 +310,18 @@ def _use_entry(folder: Path) -> Entry | None:
 
 def _publish(temporary: Path, folder: Path) -> None:
     """Give a whole entry its name, in place of a damaged entry. Raises `OSError`."""
-    _flush_to_disk([*temporary.rglob("*"), temporary])
+    for path in (*temporary.rglob("*"), temporary):
+        flush(path)
     _discard(folder)
-    temporary.rename(folder)
-    _flush_to_disk([folder.parent])
-
-
-def _flush_to_disk(paths: list[Path]) -> None:
-    """Return when these files and folders would survive a loss of power. Raises `OSError`."""
-    for path in paths:
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    rename(temporary, folder)
+    flush(folder.parent)
 
 
 def _discard(folder: Path) -> None:
     """Remove an entry whose lock is held, atomically for other processes. Raises `OSError`."""
     gone = _temporary_path(folder)
     with suppress(FileNotFoundError):
-        folder.rename(gone)
+        rename(folder, gone)
         _delete(gone)
 
 

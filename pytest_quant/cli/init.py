@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 import click
 
 from pytest_quant.cli.common import say, show, split_names
+from pytest_quant.host import join_words
 from pytest_quant.init.model_search import describe_input
 from pytest_quant.init.project import FORGES, index_pin, is_installable, is_kept_by_git
 from pytest_quant.init.render import GITLAB_INCLUDED, InitFacts, find_facts, gives_model, new_files, write_new
@@ -119,7 +119,7 @@ def _next_steps(facts: InitFacts, files: Mapping[str, str], written: Collection[
     needed = map(str, files_of(project.root / model.file) if model.file else ())
     lacking = [os.path.relpath(file, project.root) for file in needed if not is_kept_by_git(project.root, file)]
     if lacking:
-        yield f"next: git add {shlex.join(lacking)}, which CI needs beside what was written here"
+        yield f"next: git add {join_words(lacking)}, which CI needs beside what was written here"
     for path in () if is_installable() else written:
         lines = [str(number) for number, line in enumerate(files[path].splitlines(), 1) if index_pin() in line]
         if lines:

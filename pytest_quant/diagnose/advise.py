@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from pytest_quant.backends.offer import Remedy, exclude_nodes
 from pytest_quant.clocks import REAL
 from pytest_quant.diagnose.trials import KEEPS_FLOATS, Effect, EngineTrials, broken
 from pytest_quant.errors import QuantError
+from pytest_quant.host import quote
 from pytest_quant.measure.build import Tools
 from pytest_quant.measure.pipeline import Measurement
 from pytest_quant.result import Hint, Status, Verdict
@@ -284,7 +284,7 @@ def next_steps(measurement: Measurement, verdicts: Sequence[Verdict]) -> Iterato
     failed = {verdict.limit.partition("[")[0] for verdict in verdicts if verdict.status is Status.FAIL}
     not_met = {verdict.limit.partition("[")[0] for verdict in verdicts if verdict.status is not Status.PASS}
     if failed & {*limits_on("latency")}:
-        yield Hint(f"pytest-quant profile {shlex.quote(measurement.check.nodeid)} shows which layers take the time")
+        yield Hint(f"pytest-quant profile {quote(measurement.check.nodeid)} shows which layers take the time")
     if "max_size_mb" in failed:
         yield from _size_hints(measurement)
     latency, plan = measurement.latency, measurement.check.latency

@@ -53,7 +53,7 @@ def probe(name: str) -> BackendState:
     command = (sys.executable, "-m", "pytest_quant.doctor.probe", name)
     try:
         answer = subprocess.run(  # nosec B603 # noqa: S603 - our own module, and a registered name
-            command, capture_output=True, text=True, timeout=TIME_LIMIT_S, check=False
+            command, capture_output=True, encoding="utf-8", errors="replace", timeout=TIME_LIMIT_S, check=False
         )
     except subprocess.TimeoutExpired:
         return BackendState(name, BROKEN, reason=f"gave no answer within {TIME_LIMIT_S:g} s")

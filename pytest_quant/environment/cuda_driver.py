@@ -65,7 +65,7 @@ def _ask(visible: str | None, order: str | None) -> tuple[tuple[CudaDevice, ...]
             command,
             env=environment,
             capture_output=True,
-            text=True,
+            encoding="utf-8",
             errors="replace",
             timeout=TIME_LIMIT_S,
             check=False,
@@ -83,12 +83,12 @@ def is_initialized() -> bool:
 
     ``torch.cuda.is_available()`` does so too. The driver's library is not loaded for the answer.
     """
-    try:
-        cuda = ctypes.CDLL(LIBRARY, mode=os.RTLD_NOLOAD | os.RTLD_NOW)
-    except OSError:
-        return False
+    # Here, because this file is a program too, which finds nothing but the standard library.
+    from pytest_quant.host import loaded_library
+
+    cuda = loaded_library(LIBRARY)
     # 3 is CUDA_ERROR_NOT_INITIALIZED.
-    return bool(cuda.cuDeviceGetCount(ctypes.byref(ctypes.c_int())) != 3)
+    return bool(cuda and cuda.cuDeviceGetCount(ctypes.byref(ctypes.c_int())) != 3)
 
 
 def _answer() -> tuple[list[CudaDevice], str]:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import psutil
 
 from pytest_quant.environment.gpu import field, open_gpu
+from pytest_quant.host import POWER_FOLDER
 
 Packages = tuple[tuple[int, int], ...]
 """Energy counter of each CPU package in microjoules, and the value after which it restarts from 0."""
@@ -59,7 +60,7 @@ def _package_counter() -> Counter | None:
     return read
 
 
-def read_rapl(root: Path = Path("/sys/class/powercap")) -> Packages | None:
+def read_rapl(root: Path = POWER_FOLDER) -> Packages | None:
     """Read RAPL's counters of all CPU packages; ``None`` if they are missing or not readable.
 
     Most systems let only root read them, and virtual machines have none.

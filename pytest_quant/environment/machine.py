@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
 from importlib import metadata
-from pathlib import Path
 
 from pytest_quant.environment.gpu import find_alike_gpus
+from pytest_quant.host import cpu_limit, proc_cpuinfo, processors, system_name
 from pytest_quant.result import Environment
-
-
-def proc_cpuinfo() -> str:
-    """Return the text of ``/proc/cpuinfo``."""
-    return Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
 
 
 def first_value(cpuinfo_text: str, names: tuple[str, ...]) -> str:
@@ -155,7 +149,7 @@ def fingerprint() -> Environment:
         "cpu": cpu,
         "isa": isa_tier(),
         "cores": f"{_cores():g}",
-        "os": platform.system(),
+        "os": system_name(),
         "arch": platform.machine(),
     }
     if os.environ.get(ONEDNN_LIMIT):
@@ -179,25 +173,8 @@ def usable_cores() -> int:
 
 def _cores() -> float:
     """Return the number of cores that this process may use: its affinity, or the container's quota if that is less."""
-    visible, quota = len(os.sched_getaffinity(0)), None
-    with suppress(OSError):
-        quota = quota_cores(Path("/sys/fs/cgroup/cpu.max").read_text(encoding="utf-8"))
+    visible, quota = len(processors()), quota_cores(cpu_limit())
     return visible if quota is None else min(visible, quota)
-
-
-def memory_kills(root: Path = Path("/")) -> int:
-    """Return how many processes in this cgroup the system has ended for want of memory; 0 if nobody counts.
-
-    Version 2 counts in ``memory.events``, version 1 in ``memory.oom_control``. A container sees its own group as the
-    top one. `root` : of the file system.
-    """
-    with suppress(OSError):
-        groups = re.findall(r"^\d+:(?:memory)?:(.*)$", (root / "proc/self/cgroup").read_text("utf-8"), re.M)
-        names = ("sys/fs/cgroup{}/memory.events", "sys/fs/cgroup/memory{}/memory.oom_control")
-        files = [root / name.format(group) for name in names for group in (*groups, "")]
-        texts = [file.read_text("utf-8") for file in files if file.is_file()]
-        return int(next(iter(re.findall(r"^oom_kill (\d+)$", "\n".join(texts[:1]), re.M)), 0))
-    return 0
 
 
 def quota_cores(cpu_max_text: str) -> float | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import subprocess
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from pytest_quant.errors import UsageError
+from pytest_quant.host import quote
 
 _BRANCH = (
     *("GITHUB_HEAD_REF", "GITHUB_REF_NAME", "CI_MERGE_REQUEST_SOURCE_BRANCH_NAME", "CI_COMMIT_REF_NAME"),
@@ -222,7 +222,7 @@ def git_trouble(root: Path, timeout_s: float = 10.0) -> str:
         return ""
     fix = "make 'git status' work there"
     if "dubious ownership" in answer.error:
-        fix = f"git config --global --add safe.directory {shlex.quote(str(inside))}"
+        fix = f"git config --global --add safe.directory {quote(str(inside))}"
     elif answer.code is None and "started" in answer.error:
         fix = "install git"
     why = answer.error.partition("\n")[0] or f"git status ended with {answer.code}"
@@ -367,7 +367,7 @@ class Repository:
             if self.resolve(name) is not None:
                 return name
         # A branch of a stranger's pull request may be called anything that git takes, `x;reboot` among others.
-        refspec = shlex.quote(f"{branch}:refs/remotes/origin/{branch}")
+        refspec = quote(f"{branch}:refs/remotes/origin/{branch}")
         raise UsageError(
             f"CI says that this is to be merged into '{branch}', and that branch is not here",
             fix=f"git fetch {'--unshallow ' if self.is_shallow() else ''}origin {refspec}",

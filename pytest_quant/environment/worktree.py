@@ -7,7 +7,6 @@ branches are never touched.
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
 import subprocess
 import tomllib
@@ -19,6 +18,7 @@ from pathlib import Path
 from pytest_quant.environment.revision import GitAnswer, ask_git
 from pytest_quant.errors import QuantError, UsageError
 from pytest_quant.files import temporary_folder
+from pytest_quant.host import join_words, split_words
 
 _CHECKOUT_S = 3600.0
 """Git may fetch large files meanwhile."""
@@ -82,8 +82,8 @@ def check_out(root: Path, commit: str, folder: Path) -> Tree:
     UsageError : git cannot write them.
     """
     answer = _git(
-        root, "-c", f"core.hooksPath={os.devnull}", "worktree", "add", "--detach", str(folder), commit,
-        timeout_s=_CHECKOUT_S,
+        root, "-c", f"core.hooksPath={os.devnull}", "-c", "core.longpaths=true",
+        "worktree", "add", "--detach", str(folder), commit, timeout_s=_CHECKOUT_S,
     )  # fmt: skip
     if not answer.ok:
         raise UsageError(
@@ -111,7 +111,7 @@ def _fill_submodules(root: Path, tree: Path, above: str = "") -> Iterator[str]:
             yield from _fill_submodules(source, tree / path, f"{above}{path}/")
         elif commit.ok:
             brings = ("fetch", "origin", commit.text) if source.exists() else ("submodule", "update", "--init", path)
-            line = shlex.join(("git", "-C", above + path if source.exists() else above or ".", *brings))
+            line = join_words(("git", "-C", above + path if source.exists() else above or ".", *brings))
             yield f"the submodule {above}{path} is empty in the files of the base, for its commit is not here: {line}"
 
 
@@ -151,7 +151,8 @@ def _libraries(file: Path) -> object:
     try:
         content = file.read_bytes()
         if file.name != "pyproject.toml":
-            return content
+            # Git writes the ends of lines as this system has them; who edits a file may write others.
+            return content.replace(b"\r\n", b"\n")
         read = tomllib.loads(content.decode("utf-8"))
     except OSError:
         return None
@@ -175,11 +176,11 @@ def own_python(env_option: str, tree: Path) -> str:
     QuantError : the command fails, or neither is an interpreter.
     """
     if shutil.which(env_option) is not None:
-        return str(Path(env_option).absolute()) if os.sep in env_option else env_option
+        return str(Path(env_option).absolute()) if Path(env_option).name != env_option else env_option
     try:
-        command = [word.replace("{worktree}", str(tree)) for word in shlex.split(env_option)]
+        command = [word.replace("{worktree}", str(tree)) for word in split_words(env_option)]
         done = subprocess.run(  # nosec B603 # noqa: S603 - a command that the user wrote, without a shell
-            command, cwd=tree, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+            command, cwd=tree, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", errors="replace",
             check=False, timeout=3600.0,
         )  # fmt: skip
     except (OSError, ValueError, IndexError, subprocess.TimeoutExpired) as error:

@@ -7,12 +7,12 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from shlex import quote
 from typing import TYPE_CHECKING
 
 from pytest_quant.environment.revision import MAX_DISTANCE, Committed, Repository, ask_git
 from pytest_quant.errors import UsageError
 from pytest_quant.history.two_passes import join_passes
+from pytest_quant.host import quote
 from pytest_quant.printable import clean
 
 if TYPE_CHECKING:

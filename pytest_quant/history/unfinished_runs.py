@@ -24,6 +24,7 @@ from pytest_quant.files import FOLDER, prepare_folder
 from pytest_quant.history import open_store
 from pytest_quant.history.json_lines import read_runs
 from pytest_quant.history.rows import encode
+from pytest_quant.host import flush_data
 from pytest_quant.printable import redact_address
 from pytest_quant.record import SCHEMA, Json, Run
 from pytest_quant.record.record import plain
@@ -81,7 +82,7 @@ class UnfinishedRun:
         if self._stream.write(line) != len(line):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         # All that reading needs; the times of the file, which `fsync` writes too, cost as much again.
-        os.fdatasync(self._stream.fileno())
+        flush_data(self._stream.fileno())
 
     def close(self, *, stored: bool) -> None:
         """Give the file up: delete it if its checks are `stored`, else leave it to the next run."""

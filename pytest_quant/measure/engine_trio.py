@@ -16,6 +16,7 @@ from pytest_quant.backends.readback import LayerTime
 from pytest_quant.clocks import REAL
 from pytest_quant.environment.device_state import Clocks, clock_notes, clock_reader, gpu_neighbours, neighbour_notes
 from pytest_quant.errors import UsageError
+from pytest_quant.host import c_library, huge_page_bytes
 from pytest_quant.measure.build import Tools
 from pytest_quant.measure.engines import TimingSubject
 from pytest_quant.measure.interleave import Block, ByDevice, ByToken, Call, time_block
@@ -172,7 +173,9 @@ def collapse() -> bool:
     Their contents stay. Ranges that are mostly untouched stay as they are, since pages for all of one would take memory
     that nobody uses; so do those that the system refuses.
     """
-    madvise = ctypes.CDLL(None).madvise
+    if huge_page_bytes() != _HUGE:
+        return False
+    madvise = c_library().madvise
     madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
     probe = ctypes.create_string_buffer(2 * _HUGE)
     ctypes.memset(probe, 1, len(probe))

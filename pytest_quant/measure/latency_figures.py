@@ -7,18 +7,17 @@ interval. A note goes with figures that hold, because interleaving cancels what 
 from __future__ import annotations
 
 import math
-import os
 import statistics
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from pathlib import Path
 
 import numpy as np
 import psutil
 
 from pytest_quant.clocks import REAL
+from pytest_quant.host import processors, times_throttled
 from pytest_quant.measure.interleave import NS_PER_MS, Block
 from pytest_quant.result import NULL_OFF, Blocks, Interval, LatencyResult, PercentileBound, TokenTime, WhichToken
 from pytest_quant.spec import LatencyPlan
@@ -265,14 +264,14 @@ class MachineState:
 def read_machine() -> MachineState:
     """Read every counter now; counters that the system does not have are 0."""
     times = psutil.cpu_times(percpu=True)
-    processors = [times[index] for index in os.sched_getaffinity(0) if index < len(times)]
+    own = [times[index] for index in processors() if index < len(times)]
     return MachineState(
         at_s=REAL.perf_counter(),
         own_s=time.process_time(),
-        busy_s=sum(getattr(processor, name, 0.0) for processor in processors for name in _BUSY_FIELDS),
-        stolen_s=sum(getattr(processor, "steal", 0.0) for processor in processors),
-        throttled=_times_throttled(),
-        processors=len(processors),
+        busy_s=sum(getattr(processor, name, 0.0) for processor in own for name in _BUSY_FIELDS),
+        stolen_s=sum(getattr(processor, "steal", 0.0) for processor in own),
+        throttled=times_throttled(),
+        processors=len(own),
     )
 
 
@@ -292,14 +291,3 @@ def disturbances_between(before: MachineState, after: MachineState) -> dict[str,
     if throttled > 0:
         notes["throttled"] = f"a CPU limit of the control group stopped this process {throttled} times"
     return notes
-
-
-def _times_throttled() -> int:
-    """Return how often a CPU limit stopped this process's control group (of version 2); 0 without a limit."""
-    try:
-        group = Path("/proc/self/cgroup").read_text("ascii").partition("0::/")[2].partition("\n")[0]
-        text = Path("/sys/fs/cgroup", group, "cpu.stat").read_text("ascii")
-    except OSError:
-        return 0
-    fields = dict(line.split(maxsplit=1) for line in text.splitlines())
-    return int(fields.get("nr_throttled", 0))

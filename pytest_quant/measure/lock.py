@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import sqlite3
 import sys
 from collections import Counter
@@ -28,12 +27,14 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+import psutil
 from filelock import ReadWriteLock, Timeout
 
 from pytest_quant.clocks import REAL, now
 from pytest_quant.environment.gpu import cuda_gpu
 from pytest_quant.errors import QuantError, UsageError
 from pytest_quant.files import own_folder
+from pytest_quant.host import common_folder, join_words
 from pytest_quant.printable import clean, redact
 
 FOLDER_VARIABLE = "PYTEST_QUANT_LOCKS"
@@ -55,7 +56,7 @@ def _folder() -> Path:
     """
     named = os.environ.get(FOLDER_VARIABLE)
     if not named:
-        return own_folder("locks")
+        return own_folder("locks", common_folder())
     Path(named).mkdir(mode=0o700, parents=True, exist_ok=True)
     return Path(named)
 
@@ -175,7 +176,7 @@ def _lock(device: str) -> tuple[ReadWriteLock, Path]:
 @contextmanager
 def _note_holder(file: Path) -> Iterator[None]:
     """Write beside an exclusive lock, while the block runs, who holds it; if that cannot be written, write nothing."""
-    command = clean(redact(shlex.join(sys.orig_argv)))
+    command = clean(redact(join_words(sys.orig_argv)))
     shown = command if len(command) <= _LETTERS_SHOWN else f"{command[:_LETTERS_SHOWN]}..."
     note = file.with_suffix(_NOTE)
     with suppress(OSError):
@@ -193,6 +194,6 @@ def _holder(file: Path) -> str:
         note = file.with_suffix(_NOTE).read_text("utf-8")
         number = note.partition(" ")[0]
         # A process that was killed has left its note.
-        if number.isdigit() and Path("/proc", number).exists():
+        if number.isdigit() and psutil.pid_exists(int(number)):
             return f"process {note}"
     return "it builds or evaluates, or runs in another container, and left no name"

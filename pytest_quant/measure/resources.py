@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
 import statistics
-import sys
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self, TypeAlias
 
 from pytest_quant.clocks import REAL
+from pytest_quant.host import give_back_freed_memory, watch_peak
 from pytest_quant.result import Interval
 from pytest_quant.stats.ratio import student_quantile
 
 if TYPE_CHECKING:
     from pytest_quant.environment.device_state import Counter
 
-_STATUS = Path("/proc/self/status")
-_CLEAR_REFS = Path("/proc/self/clear_refs")
 BYTES_PER_MB = 1e6
 
 
 class AddedMemory:
     """``with AddedMemory("cuda:0") as memory: ...`` then megabytes of 10^6 bytes, ``None`` if not measured.
 
-    That of the process is the kernel's own peak, which some sandboxes do not reset. Memory that Python already held and
-    reuses does not count, so the figure is a lower bound. Blocks must not be nested: an inner block resets the peak of
-    the outer one.
+    That of the process is the kernel's own peak, which not every system resets, see `watch_peak`. Memory that Python
+    already held and reuses does not count, so the figure is a lower bound. Blocks must not be nested: an inner block
+    resets the peak of the outer one.
 
     Memory of the device is what this process holds after the block less what it held before, so that neighbours on a
     card do not count. It is not known where the driver does not tell it for each process.
@@ -49,17 +45,16 @@ class AddedMemory:
 
     def __enter__(self) -> Self:
         """Start from what is used now."""
-        if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "malloc_trim"):
-            # What glibc keeps of freed memory is given back: it would be there twice, and hide what the block adds.
-            libc.malloc_trim(0)
+        # What is kept of freed memory would be there twice, and hide what the block adds.
+        give_back_freed_memory()
         self._before_mb = _held_mb(self._device)
-        self._start_bytes = _reset_peak()
+        self._added_bytes = watch_peak()
         return self
 
     def __exit__(self, *_: object) -> None:
         """Read the added memory."""
-        if self._start_bytes is not None:
-            self.process_mb = max(0, _status_bytes("VmHWM:") - self._start_bytes) / BYTES_PER_MB
+        added_bytes = self._added_bytes()
+        self.process_mb = None if added_bytes is None else added_bytes / BYTES_PER_MB
         after_mb = _held_mb(self._device)
         # A process that is listed afterwards and was not before held nothing then.
         self.device_mb = None if after_mb is None else max(0.0, after_mb - (self._before_mb or 0.0))
@@ -73,25 +68,6 @@ def _held_mb(device: str) -> float | None:
     from pytest_quant.environment.device_state import process_memory_mb
 
     return process_memory_mb(device)
-
-
-def _reset_peak() -> int | None:
-    """Set the kernel's peak to the present size, and return it in bytes; ``None`` if the kernel cannot."""
-    try:
-        # See proc(5).
-        _CLEAR_REFS.write_text("5")
-        size, peak = _status_bytes("VmRSS:"), _status_bytes("VmHWM:")
-    except OSError:
-        return None
-    # Some sandboxes accept the write and keep the old peak. The kernel counts pages per thread and adds them up late.
-    return size if peak <= size + 8_000_000 else None
-
-
-def _status_bytes(field: str) -> int:
-    for line in _STATUS.read_text("ascii").splitlines():
-        if line.startswith(field):
-            return int(line.split()[1]) * 1024
-    raise OSError(f"{_STATUS} has no {field}")
 
 
 _REPEAT_S, _REPEATS, _MOST_REPEATS = 5.0, 3, 6

@@ -19,19 +19,18 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import KW_ONLY, dataclass, replace
-from multiprocessing import Pipe
-from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import IO, Self, TypeAlias, TypeVar
+from typing import IO, TYPE_CHECKING, Self, TypeAlias, TypeVar
 
 import msgspec
 
 from pytest_quant.backends.child_process import run_child
 from pytest_quant.backends.runtime import wrap_error
 from pytest_quant.errors import LaunchError, QuantError
+from pytest_quant.host import join_pipe, start_piped
 from pytest_quant.measure.build import CANNOT_BE_PACKED, map_models, pack, unpack
 from pytest_quant.measure.engine_trio import EngineTrio
 from pytest_quant.measure.engines import TimingSubject, usable_backend
@@ -39,6 +38,9 @@ from pytest_quant.measure.interleave import Block
 from pytest_quant.measure.steps import STEP_TIMEOUT_S
 from pytest_quant.result import LatencyResult
 from pytest_quant.spec import LatencyPlan, Model
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
 
 Answered = TypeVar("Answered")
 
@@ -144,8 +146,8 @@ class TimingProcess:
         """
         self._what, *_ = read_header(self.file)
         with ExitStack() as held:
-            self._log: IO[str] = held.enter_context(tempfile.TemporaryFile("w+", errors="replace"))
-            self._process = self._start(held)
+            self._log: IO[str] = held.enter_context(tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace"))
+            self._start(held)
             held.callback(self._stop)
             self._answer(type(None), "opening")
             self._held = held.pop_all()
@@ -166,17 +168,17 @@ class TimingProcess:
         """
         return self._ask((engine, runs), Block)
 
-    def _start(self, held: ExitStack) -> subprocess.Popen[str]:
-        self._pipe, theirs = Pipe()
-        held.callback(self._pipe.close)
-        command = (self.python, "-P", "-c", _START, str(self.file.absolute()), str(theirs.fileno()))
+    def _start(self, held: ExitStack) -> None:
+        def start(pipe: str, descriptors: Sequence[int]) -> subprocess.Popen[str]:
+            command = (self.python, "-P", "-c", _START, str(self.file.absolute()), pipe)
+            return held.enter_context(run_child(command, self._log, descriptors, self.cwd, self.environment))
+
         try:
-            return held.enter_context(run_child(command, self._log, [theirs.fileno()], self.cwd, self.environment))
+            self._pipe, self._process = start_piped(start)
         except OSError as error:
             fix = "let this user run it, or install that Python again; the figures of this process stand for themselves"
             raise wrap_error(f"{self.python} cannot be started", error, fix=fix, kind=LaunchError) from error
-        finally:
-            theirs.close()
+        held.callback(self._pipe.close)
 
     def _stop(self) -> None:
         with suppress(OSError):
@@ -222,12 +224,11 @@ def serve() -> None:
     They are read in a thread of its own, which sleeps while there are none: when the other end of the pipe is gone,
     because the process that asked was killed, it ends this one in the middle of whatever it does.
     """
-    file, descriptor = sys.argv[1:]
+    file, word = sys.argv[1:]
     # Ctrl-C reaches the whole group of a terminal; whoever asked decides when this process ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     faulthandler.enable()
-    os.set_inheritable(int(descriptor), False)
-    pipe = Connection(int(descriptor))
+    pipe = join_pipe(word)
     pending: queue.SimpleQueue[Request] = queue.SimpleQueue()
     threading.Thread(target=_read_requests, args=(pipe, pending), name="quant-requests", daemon=True).start()
     try:

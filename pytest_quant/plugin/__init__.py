@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import pytest_quant.clocks  # noqa: F401 - before a test can put another clock in the place of the real one
-from pytest_quant.errors import QuantError, UsageError, check_platform, nearest
+from pytest_quant.errors import QuantError, UsageError, nearest
 from pytest_quant.marks import NAME, is_marked, marks_of_parameters, own_marks
 from pytest_quant.plugin import hooks
 from pytest_quant.plugin.controller import BeforeSplit, Controller, note_left_out, note_split
@@ -49,8 +49,6 @@ def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> Gen
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse bad options, describe the mark, and register the collection of records in the controlling process."""
-    if refusal := check_platform():
-        raise pytest.UsageError(str(refusal))
     settings = settings_of(config)
     _refuse_unknown_names(config)
     _refuse_workers(config, settings.workers)

@@ -16,6 +16,7 @@ from typing import Any, TextIO
 
 import pytest
 
+from pytest_quant.host import moves_cursor
 from pytest_quant.measure.steps import Steps
 
 _LABEL = re.compile(r"^  (limit|try) ", re.MULTILINE)
@@ -86,6 +87,7 @@ def open_steps(config: pytest.Config, limit_s: float = 0.0) -> Steps:
     # The pytest of `pytest-quant profile` is quiet, and that command shows the steps.
     quiet = config.get_verbosity() < 0 and not config.getoption("quant_profile", None)
     in_place = writer is not None and writer.hasmarkup and stream.isatty() and config.getoption("capture", "") == "fd"
+    in_place = in_place and moves_cursor()
     passing = (lambda _: None) if quiet else (lambda line: show(line[: width_of(config) - 8])) if in_place else None
     return Steps(partial(show, end="\n"), limit_s, passing=passing)
 

@@ -8,14 +8,13 @@ import signal
 import time
 from contextlib import suppress
 from pathlib import Path
-from shlex import quote
 from typing import Any
 
 import pytest
 
-from pytest_quant.environment.machine import memory_kills
 from pytest_quant.errors import QuantError
 from pytest_quant.files import own_folder
+from pytest_quant.host import memory_kills, quote
 from pytest_quant.record import Json, build_failed_record
 from pytest_quant.result import Status
 from pytest_quant.spec import Check

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import traceback
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -19,6 +18,7 @@ from pytest_quant.environment.revision import git_trouble
 from pytest_quant.errors import HistoryError, QuantError, UsageError, nearest
 from pytest_quant.history import INSTALL, missing_libraries, open_store
 from pytest_quant.history.unfinished_runs import UnfinishedRun, recover
+from pytest_quant.host import quote
 from pytest_quant.marks import ENCODED
 from pytest_quant.plugin.run_files import RunEnd, end_of, write_markdown, write_output, write_page
 from pytest_quant.plugin.settings import HISTORY_VARIABLE, settings_of, shard_of
@@ -189,7 +189,7 @@ def _append(place: str, journal: UnfinishedRun | None, run: Run, records: Sequen
                 "the records of this run are in no history; --quant-json FILE on another disk keeps them",
             ]
         now, option = _naming(place)
-        command = f"pytest-quant history import {shlex.quote(str(journal.file))}{option}"
+        command = f"pytest-quant history import {quote(str(journal.file))}{option}"
         return [str(error), f"the next run adds the records of this one, or {now}: {command}"]
     return []
 
@@ -201,7 +201,7 @@ def _naming(place: str) -> tuple[str, str]:
     shown = redact_address(place)
     if HIDDEN in shown:
         return f"now, with the history's address and password in {HISTORY_VARIABLE}", ""
-    return "now", f" --history {shlex.quote(shown)}"
+    return "now", f" --history {quote(shown)}"
 
 
 def faults_of_required(required: Collection[str], used: Collection[str], *, all_ran: bool) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from shlex import quote
 from typing import Any, cast
 
 import click
@@ -21,6 +20,7 @@ from pytest_quant.history.compare.comparison import (
     Word,
 )
 from pytest_quant.history.rows import group_items
+from pytest_quant.host import quote
 from pytest_quant.printable import clean
 from pytest_quant.record import Json, Record
 from pytest_quant.record.record import plain

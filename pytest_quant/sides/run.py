@@ -33,8 +33,8 @@ IMPORTED = "imported.json"
 
 _KEPT = ("PYTEST_PLUGINS", "PYTEST_DISABLE_PLUGIN_AUTOLOAD")
 _DROPPED = ("PYTEST_", "COV_CORE_")
-_PYTEST = "import ctypes, sys; ctypes.CDLL(None).prctl(1, 9); import pytest; sys.exit(pytest.main())"
-"""``python -m pytest``, which the system ends (PR_SET_PDEATHSIG) with the run that started it, where that is killed."""
+_PYTEST = "import sys; from pytest_quant.host import end_with_parent as w; w(); import pytest; sys.exit(pytest.main())"
+"""``python -m pytest``, which ends with the run that started it, where that is killed."""
 
 
 class Selection(msgspec.Struct, frozen=True):

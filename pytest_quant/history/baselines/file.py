@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import re
-import shlex
 import tomllib
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -20,6 +19,7 @@ import tomli_w
 from pytest_quant.clocks import Moment
 from pytest_quant.errors import HistoryError
 from pytest_quant.files import file_errors, read_file, write_whole
+from pytest_quant.host import quote
 from pytest_quant.result import LaunchFigures
 from pytest_quant.spec import SeriesKey
 
@@ -191,6 +191,6 @@ def write_baselines(file: Path, entries: Iterable[BaselineEntry]) -> None:
     """Write `entries` to `file`, completely or not at all. Raises `HistoryError`."""
     text = baseline_text(entries)
     with file_errors(
-        HistoryError, f"{file} cannot be written", f"chmod u+w {shlex.quote(str(file))}, or make its folder writable"
+        HistoryError, f"{file} cannot be written", f"chmod u+w {quote(str(file))}, or make its folder writable"
     ):
         write_whole(file, text.encode())

@@ -12,7 +12,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import shlex
 import zlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -30,6 +29,7 @@ from numpy.typing import NDArray
 from pytest_quant.history.compare.comparison import Comparison, Outcome
 from pytest_quant.history.rows import StoredCheck, to_utc
 from pytest_quant.history.trends import SeriesHistory
+from pytest_quant.host import quote
 from pytest_quant.metrics.drop import answers_of
 from pytest_quant.printable import clean
 from pytest_quant.record import Record, Run
@@ -282,13 +282,13 @@ def _origin(record: Record, run: Run) -> Pairs:
 
 
 def _commands(record: Record, run: Run) -> Pairs:
-    nodeid, test = shlex.quote(record.nodeid), shlex.quote(record.nodeid.partition("[")[0])
+    nodeid, test = quote(record.nodeid), quote(record.nodeid.partition("[")[0])
     code = "the code, without the changes that were not committed" if run.dirty else "the code"
-    checkout = f"git checkout {shlex.quote(clean(run.commit)[:12])}" if run.commit is not None else ""
+    checkout = f"git checkout {quote(clean(run.commit)[:12])}" if run.commit is not None else ""
     return drop_empty(
         (code, checkout),
         ("the check", f"python -m pytest {nodeid}"),
-        ("its history", f"pytest-quant history {test} {shlex.quote(record.engine_id)}"),
+        ("its history", f"pytest-quant history {test} {quote(record.engine_id)}"),
         ("which layers take the time", f"pytest-quant profile {nodeid}" if record.latency is not None else ""),
     )
 

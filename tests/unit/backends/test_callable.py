@@ -15,9 +15,9 @@ import pytest
 
 from pytest_quant import Dataset, Model
 from pytest_quant.backends import Engine, Feeds, get_backend
-from pytest_quant.backends.callable import STOP
 from pytest_quant.data import inputs_of
 from pytest_quant.errors import BuildError, DataError, ModelError, QuantError, UsageError
+from pytest_quant.host import INTERRUPT
 from pytest_quant.measure.steps import Steps
 from pytest_quant.spec import EngineSpec, Signature
 from tests.support.measuring import numbers
@@ -201,11 +201,11 @@ def test_an_interrupt_of_the_user_is_no_timeout() -> None:
 
 def test_what_ignores_ctrl_c_is_ended_all_the_same() -> None:
     """As a program in the background of a shell does; the handlers of both signals are those of before."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN), signal.getsignal(STOP)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN), signal.getsignal(INTERRUPT)
     try:
         with pytest.raises(BuildError, match="did not end within"):
             bounded(lambda _: time.sleep(60), 0.1).run(BATCH)
-        assert signal.getsignal(STOP) == before[1]
+        assert signal.getsignal(INTERRUPT) == before[1]
     finally:
         signal.signal(signal.SIGINT, before[0])
 
@@ -221,7 +221,7 @@ def test_a_signal_that_comes_late_hits_the_run() -> None:
     def late(held: threading.Event) -> None:
         with engine._lock:  # type: ignore[attr-defined]
             held.set()
-            signal.pthread_kill(threading.main_thread().ident or 0, STOP)
+            signal.pthread_kill(threading.main_thread().ident or 0, INTERRUPT)
 
     def call(batch: Any) -> Any:
         held = threading.Event()
@@ -229,10 +229,10 @@ def test_a_signal_that_comes_late_hits_the_run() -> None:
         held.wait()
         return batch
 
-    engine, before = opened(call), signal.getsignal(STOP)
+    engine, before = opened(call), signal.getsignal(INTERRUPT)
     with pytest.raises(TimeoutError):
         engine.run(BATCH)
-    assert (signal.getsignal(STOP), engine._stop()) == (before, False)
+    assert (signal.getsignal(INTERRUPT), engine._stop()) == (before, False)
 
 
 def test_signals_at_any_moment_never_end_the_process() -> None:

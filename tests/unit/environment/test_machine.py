@@ -17,7 +17,6 @@ from pytest_quant.environment.machine import (
     flags_in,
     has_vnni,
     isa_tier,
-    memory_kills,
     onednn_tier,
     quota_cores,
     tier_of,
@@ -189,35 +188,3 @@ def test_the_cores_of_a_process_are_its_share(
     if workers is not None:
         monkeypatch.setenv("PYTEST_XDIST_WORKER_COUNT", workers)
     assert usable_cores() == cores
-
-
-_EVENTS = "low 0\nhigh 0\nmax 31\noom 4\noom_kill 3\noom_group_kill 0\n"
-_CONTROL = "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n"
-
-
-@pytest.mark.parametrize(
-    ("groups", "file", "text", "kills"),
-    [
-        ("0::/job/7\n", "sys/fs/cgroup/job/7/memory.events", _EVENTS, 3),
-        ("0::/\n", "sys/fs/cgroup/memory.events", _EVENTS, 3),
-        ("4:memory:/docker/7\n3:cpu:/x\n", "sys/fs/cgroup/memory/docker/7/memory.oom_control", _CONTROL, 3),
-        ("4:memory:/docker/7\n0::/\n", "sys/fs/cgroup/memory/memory.oom_control", _CONTROL, 3),
-        ("4:memory:/docker/7\n", "sys/fs/cgroup/memory/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\n", 0),
-        ("3:cpu:/x\n", "sys/fs/cgroup/memory/x/memory.oom_control", _CONTROL, 0),
-        ("", "elsewhere", "", 0),
-    ],
-    ids=["v2", "v2 in a container", "v1", "v1 in a container", "v1 of an old kernel", "another controller", "none"],
-)
-def test_kills_for_want_of_memory_are_those_of_the_own_group(
-    tmp_path: Path, groups: str, file: str, text: str, kills: int
-) -> None:
-    """Recorded files of cgroups; a container sees its own group as the top one, by whatever name the host has it."""
-    for name, content in (("proc/self/cgroup", groups), (file, text)):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(content, encoding="utf-8")
-    assert memory_kills(tmp_path) == kills
-
-
-def test_a_machine_without_groups_counts_no_kills(tmp_path: Path) -> None:
-    """As every one but Linux."""
-    assert memory_kills(tmp_path) == 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ import pytest
 from pytest_quant.measure.interleave import Block
 from pytest_quant.measure.latency_figures import (
     MachineState,
-    _times_throttled,
     budget_reasons,
     disturbances_between,
     explain_widening,
@@ -259,25 +257,3 @@ ALONE = replace(BEFORE, at_s=110.0, own_s=15.0, busy_s=60.0)
 def test_differences_of_the_counters_are_noted(after: MachineState, noted: dict[str, str]) -> None:
     """Ten seconds on four processors: 15 s of others' work is 1.5 processors, 2 s stolen of 40 is 5 %."""
     assert disturbances_between(BEFORE, after) == noted
-
-
-@pytest.mark.parametrize(
-    ("listed", "group", "times"),
-    [
-        ("0::/user.slice/tests.scope\n", "user.slice/tests.scope", 7),
-        ("1:name=systemd:/x\n0::/\n", "", 7),
-        ("4:cpu,cpuacct:/docker/abc\n", "docker/abc", 0),
-        ("0::/elsewhere\n", "here", 0),
-    ],
-)
-def test_the_limit_of_a_control_group_is_read_where_there_is_one(
-    listed: str, group: str, times: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As the kernel lists it in ``/proc/self/cgroup``; groups of version 1 and missing files count as 0."""
-    proc, groups = tmp_path / "proc", tmp_path / "groups"
-    proc.write_text(listed)
-    (groups / group).mkdir(parents=True)
-    (groups / group / "cpu.stat").write_text("usage_usec 5\nnr_periods 9\nnr_throttled 7\n")
-    places = {"/proc/self/cgroup": proc, "/sys/fs/cgroup": groups}
-    monkeypatch.setattr("pytest_quant.measure.latency_figures.Path", lambda first, *rest: Path(places[first], *rest))
-    assert _times_throttled() == times

@@ -94,9 +94,9 @@ def test_the_note_of_a_killed_process_is_not_believed(tmp_path: Path) -> None:
 
 @pytest.fixture
 def own_temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A temporary folder in which the usual folder of locks is not made yet."""
+    """A common folder in which the usual folder of locks is not made yet."""
     monkeypatch.delenv(FOLDER_VARIABLE)
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(lock, "common_folder", lambda: tmp_path)
     return tmp_path / f"pytest-quant-locks-{os.getuid()}"
 
 

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from pytest_quant.measure import engine_trio
 from pytest_quant.measure.engine_trio import EngineTrio, _ranges, collapse
 from pytest_quant.spec import LatencyPlan, Pages
 from tests.unit.measure.played_apart import played
@@ -52,6 +53,14 @@ def test_memory_that_is_used_is_moved_and_keeps_its_contents(small_pages: tuple[
     assert moved is possible
     assert held[:] == b"\x01" * (16 * MB)
     assert (huge_bytes(address) >= 10 * MB) is moved
+
+
+@pytest.mark.parametrize("size", [0, 32 * MB, 512 * MB])
+def test_pages_of_another_size_are_left_alone(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ARM kernels with pages of 16 or 64 KB have large ones of 32 and 512 MB; some have none."""
+    monkeypatch.setattr(engine_trio, "huge_page_bytes", lambda: size)
+    monkeypatch.setattr(engine_trio, "c_library", lambda: pytest.fail("the kernel is asked to move memory"))
+    assert not collapse()
 
 
 @pytest.mark.parametrize("pages", ["huge", "small"])

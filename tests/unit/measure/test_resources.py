@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_quant.measure import resources as measured
+from pytest_quant import host
 from pytest_quant.measure.batching import OpenEngine
 from pytest_quant.measure.build import BuiltEngine
 from pytest_quant.measure.pipeline import find_resources
@@ -148,7 +148,11 @@ def test_the_peak_counts_memory_that_was_given_back(is_held: bool) -> None:
 @pytest.mark.parametrize("file", ["missing/clear_refs", "ignored"])
 def test_a_peak_that_cannot_be_reset_is_no_figure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, file: str) -> None:
     """A sandbox that accepts the reset and does nothing would report the largest earlier block."""
-    monkeypatch.setattr(measured, "_CLEAR_REFS", tmp_path / file)
+
+    def path(*parts: str) -> Path:
+        return tmp_path / file if parts == ("/proc/self/clear_refs",) else Path(*parts)
+
+    monkeypatch.setattr(host, "Path", path)
     _use(300)
     with AddedMemory() as memory:
         _use(20)
