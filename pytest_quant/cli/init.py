@@ -11,7 +11,7 @@ import click
 from pytest_quant.cli.common import say, show, split_names
 from pytest_quant.host import join_words
 from pytest_quant.init.model_search import describe_input
-from pytest_quant.init.project import FORGES, index_pin, is_installable, is_kept_by_git
+from pytest_quant.init.project import FORGES, RUNNERS, index_pin, is_installable, is_kept_by_git
 from pytest_quant.init.render import GITLAB_INCLUDED, InitFacts, find_facts, gives_model, new_files, write_new
 from pytest_quant.printable import clean
 from pytest_quant.report.text import align
@@ -26,6 +26,12 @@ from pytest_quant.report.text import align
 @click.option(
     "--gpu-backend", default="", metavar="NAME[,NAME]", help="Backends of a GPU job  [those with int8 kernels]"
 )
+@click.option(
+    "--runner",
+    type=click.Choice(RUNNERS),
+    default=RUNNERS[0],
+    help="GitHub's image of the CPU job; of these ARM Linux is the quietest  [ubuntu-latest]",
+)
 @click.option("--install", default="", metavar="COMMAND", help="How CI installs your project  [from its files]")
 @click.option("--dry-run", is_flag=True, help="Print every file, and write none.")
 def init(
@@ -35,6 +41,7 @@ def init(
     gpu: bool,
     backend: str,
     gpu_backend: str,
+    runner: str,
     install: str,
     dry_run: bool,
 ) -> None:
@@ -64,6 +71,7 @@ def init(
         gpu=gpu,
         gpu_backends=split_names(gpu_backend),
         install=install,
+        runner=runner,
     )
     files = new_files(facts)
     written = write_new(facts.project.root, files, dry=dry_run)
@@ -83,7 +91,7 @@ def _describe_facts(facts: InitFacts) -> list[str]:
     """Return the facts, for the user to check."""
     signature = facts.model.signature
     ends = (", ".join(map(describe_input, tensors)) for tensors in (signature.inputs, signature.outputs))
-    ci = f"{' and '.join(facts.forges)}, target branch {facts.project.branch}, Python {facts.python}"
+    ci = f"{' and '.join(facts.forges)} on {facts.runner}, target branch {facts.project.branch}, Python {facts.python}"
     rows = [
         ("model", f"{facts.model.file or facts.model.expression}: {' -> '.join(ends)}"),
         ("backends", ", ".join(facts.cpu)),
@@ -107,6 +115,9 @@ def _next_steps(facts: InitFacts, files: Mapping[str, str], written: Collection[
             "next: give the configuration of pytest required_plugins = pytest-quant, and --strict-markers in addopts; "
             "without the plugin every marked test passes"
         )
+    if "github" in facts.forges and facts.runner != RUNNERS[0]:
+        cpu = " and ".join(facts.cpu)
+        yield f"next: see that {cpu}, which can run here, can run on {facts.runner}; --backend names others"
     given = [path for path in facts.fixture_files if gives_model(facts, path)]
     for path in facts.fixture_files:
         if path not in given:

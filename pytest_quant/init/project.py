@@ -23,6 +23,9 @@ from pytest_quant.files import read_file
 Forge = Literal["github", "gitlab"]
 FORGES: tuple[Forge, ...] = ("github", "gitlab")
 
+RUNNERS = ("ubuntu-latest", "ubuntu-24.04-arm", "macos-latest", "windows-latest")
+"""GitHub's own images that are free for public repositories."""
+
 GITLAB_FILE = ".gitlab-ci.yml"
 """The pipeline that GitLab runs."""
 
@@ -200,7 +203,7 @@ def find_installation(root: Path, extras: Sequence[str], commands: str = "", *, 
         return Installation((*sync, *_package("uv pip", package, gpu=gpu)), ".venv/bin")
     if (root / "poetry.lock").is_file():
         install = "POETRY_VIRTUALENVS_IN_PROJECT=true poetry install --no-interaction"
-        package_lines = _package("python -m pip --python .venv/bin/python", package, gpu=gpu)
+        package_lines = _package("python -m pip --python .venv", package, gpu=gpu)
         return Installation(("python -m pip install poetry", install, *package_lines), ".venv/bin")
     words = ["-r requirements.txt"] if (root / "requirements.txt").is_file() else []
     if not {"project", "build-system"}.isdisjoint(_pyproject(root)) or (root / "setup.py").is_file():

@@ -19,6 +19,7 @@ from pytest_quant.history.git_branch import BRANCH
 from pytest_quant.init.model_search import CALIBRATION, ModelToTest, describe_input, find_model, input_line, is_scores
 from pytest_quant.init.project import (
     GITLAB_FILE,
+    RUNNERS,
     Forge,
     Installation,
     Project,
@@ -123,6 +124,7 @@ class InitFacts:
     cpu, gpu : backends of the jobs; none without a job on a GPU runner.
     installation, gpu_installation : how these jobs install the project.
     python : version for CI, ``3.12``.
+    runner : GitHub's image of the job on a CPU.
     lfs : Git LFS keeps the model.
     included : the pipeline of GitLab is a file that the user's own one includes.
     own_fixtures : the tests give their model and samples, because the ``conftest.py`` that is there gives other ones.
@@ -136,6 +138,7 @@ class InitFacts:
     python: str
     gpu: tuple[str, ...] = ()
     gpu_installation: Installation | None = None
+    runner: str = RUNNERS[0]
     lfs: bool = False
     included: bool = False
     own_fixtures: bool = False
@@ -171,6 +174,7 @@ def find_facts(
     gpu: bool,
     gpu_backends: Sequence[str],
     install: str,
+    runner: str = RUNNERS[0],
 ) -> InitFacts:
     """Find out what the user does not say.
 
@@ -182,6 +186,7 @@ def find_facts(
     backends, gpu_backends : of the jobs; empty for those that fit.
     gpu : a job on a GPU runner is written.
     install : commands of bash that install the project, a line each; empty for those that its files show.
+    runner : one of `RUNNERS`.
 
     Raises
     ------
@@ -203,6 +208,7 @@ def find_facts(
         python=find_python(root),
         gpu=on_runner,
         gpu_installation=for_gpu,
+        runner=runner,
         lfs=bool(chosen.file) and ask_git(root, "check-attr", "filter", "--", chosen.file).text.endswith(": lfs"),
         included=pipeline.exists() and not content(pipeline).startswith(MARKER.encode()),
     )

@@ -213,7 +213,7 @@ def test_a_configuration_of_other_types_is_none(tmp_path: Path, text: str) -> No
             (
                 "python -m pip install poetry",
                 "POETRY_VIRTUALENVS_IN_PROJECT=true poetry install --no-interaction",
-                f"python -m pip --python .venv/bin/python install {PACKAGE} {SPLITTER}",
+                f"python -m pip --python .venv install {PACKAGE} {SPLITTER}",
             ),
         ),
     ],

@@ -19,7 +19,7 @@ import pytest
 
 from pytest_quant.errors import UsageError
 from pytest_quant.init.model_search import ModelToTest
-from pytest_quant.init.project import Installation, Project, content, find_installation
+from pytest_quant.init.project import RUNNERS, Installation, Project, content, find_installation
 from pytest_quant.init.render import MARKER, InitFacts, gives_model, new_files, write_new
 from pytest_quant.spec import Signature, TensorInfo
 from tests.support.distribution import GIT_URL, installed
@@ -65,6 +65,8 @@ CASES: dict[str, InitFacts] = {
     "included": replace(PLAIN, included=True),
     "odd names": replace(PLAIN, model=ODD, project=replace(FRESH, folder="checks.d/a-b/quant")),
     "two backends": replace(PLAIN, cpu=("openvino", "ort")),
+    "on ARM": replace(PLAIN, runner="ubuntu-24.04-arm"),
+    "on Windows": replace(PLAIN, runner="windows-latest", installation=UV),
 }
 
 
@@ -364,3 +366,18 @@ def test_a_file_in_the_place_of_a_folder_is_named(tmp_path: Path) -> None:
         write_new(tmp_path, NEW)
     assert (caught.value.fix or "").endswith("run it again")
     assert (tmp_path / "a").read_text() == "mine"
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_the_job_on_a_cpu_runs_where_it_is_told(runner: str, tmp_path: Path) -> None:
+    """On one image of GitHub, all others stay on the usual one; commands are for bash on each."""
+    files = written(replace(PLAIN, runner=runner, installation=UV), tmp_path)
+    jobs = parse(files[".github/workflows/quant.yml"])["jobs"]
+    assert {name: job["runs-on"] for name, job in jobs.items() if name != "cpu"} == dict.fromkeys(
+        ("changes", "split", "verdict", "history"), "ubuntu-latest"
+    )
+    assert jobs["cpu"]["runs-on"] == runner
+    text = json.dumps(jobs["cpu"])
+    is_windows = runner.startswith("windows")
+    assert ("defaults" in jobs["cpu"]) is is_windows
+    assert (".venv/Scripts" in text, ".venv/bin" in text) == (is_windows, not is_windows)
