@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from importlib import metadata
-from pathlib import Path
 
 import pytest
 
@@ -176,14 +174,8 @@ def test_the_cores_of_a_process_are_its_share(
     visible: int, quota: str | None, workers: str | None, cores: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those of its affinity or its container, whichever are fewer, over the workers of pytest-xdist; at least one."""
-
-    def read(path: Path, **_: object) -> str:
-        if quota is None:
-            raise FileNotFoundError(path)
-        return quota
-
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(visible)))
-    monkeypatch.setattr(Path, "read_text", read)
+    monkeypatch.setattr(isa, "processors", lambda: range(visible))
+    monkeypatch.setattr(isa, "cpu_limit", lambda: quota or "")
     monkeypatch.delenv("PYTEST_XDIST_WORKER_COUNT", raising=False)
     if workers is not None:
         monkeypatch.setenv("PYTEST_XDIST_WORKER_COUNT", workers)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_quant.history import open_store
+from pytest_quant.history import open_store, unfinished_runs
 from pytest_quant.history.unfinished_runs import UnfinishedRun, recover
 from pytest_quant.record import Record, to_json
 from tests.unit.record.examples import RUN, a_pass, a_record, unavailable
@@ -167,7 +167,7 @@ def test_each_check_is_on_the_disk_before_the_next(
 ) -> None:
     """Not only in the memory of the system, which a loss of power takes."""
     flushed: list[int] = []
-    monkeypatch.setattr(os, "fdatasync", lambda number: flushed.append(os.fstat(number).st_size))
+    monkeypatch.setattr(unfinished_runs, "flush_data", lambda number: flushed.append(os.fstat(number).st_size))
     unfinished = UnfinishedRun(place, tmp_path, RUN)
     for count in (1, 2):
         unfinished.keep(to_json(a_pass()))
