@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from pytest_quant.result import AccuracyResult, Portability, Status, Verdict
 from pytest_quant.spec import LIMITS, Check, Limits
 from pytest_quant.verdict.accuracy_limits import accuracy_verdicts
+from pytest_quant.verdict.rules import OUTPUTS
 
 CPUS = "cpus"
 """The limit on the processors that a verdict holds on."""
@@ -31,7 +33,9 @@ def judge_elsewhere(
     """
     ours = {verdict.limit: verdict for verdict in accuracy_verdicts(limits, here, confidence, output)}
     theirs = list(accuracy_verdicts(limits, there, confidence, output))
-    changed = _describe_change(here, there)
+    values = (here.agreement_pct, there.agreement_pct, here.sqnr_db, there.sqnr_db)
+    numbers = ["-" if value is None else f"{value:.4g}" for value in values]
+    changed = "agreement {} -> {} %, SQNR {} -> {} dB".format(*numbers)
     for verdict in theirs:
         before = ours.get(verdict.limit)
         if verdict.status is Status.FAIL and (before is None or before.status is not Status.FAIL):
@@ -48,32 +52,17 @@ def judge_elsewhere(
     return "any", changed
 
 
-def _describe_change(here: AccuracyResult, there: AccuracyResult) -> str:
-    pairs = (("agreement", "%", here.agreement_pct, there.agreement_pct), ("SQNR", "dB", here.sqnr_db, there.sqnr_db))
-    return ", ".join(
-        f"{name} {before:.4g} -> {after:.4g} {unit}"
-        for name, unit, before, after in pairs
-        if before is not None and after is not None
-    )
-
-
 def _grows_by(here: AccuracyResult, there: AccuracyResult) -> float:
-    """Return by how many dB the error against the reference grows, the most of all outputs."""
-    before = {output.name: output for output in here.by_output}
-    growths = [0.0]
-    for output in there.by_output:
-        ours = before.get(output.name)
-        if output.identical or ours is None:
-            continue
-        if ours.sqnr_db is None or output.sqnr_db is None:
-            growths.append(float("inf") if ours.identical or output.sqnr_db != ours.sqnr_db else 0.0)
-        else:
-            growths.append(ours.sqnr_db - output.sqnr_db)
-    return max(growths)
+    """Return by how many dB the error against the reference grows; NaN for outputs that have none, such as texts."""
+    if there.identical:
+        return 0.0
+    if here.sqnr_db is None or there.sqnr_db is None:
+        return math.inf if here.identical else math.nan
+    return here.sqnr_db - there.sqnr_db
 
 
 def _is_no_worse(here: Verdict | None, there: Verdict) -> bool:
-    if here is None or here.observed is None or there.observed is None:
+    if here is None or here.observed is None or there.observed is None or there.limit == OUTPUTS:
         return False
     is_maximum = LIMITS[there.limit.partition("[")[0]].is_maximum
     return there.observed <= here.observed if is_maximum else there.observed >= here.observed
@@ -87,12 +76,11 @@ def processor_verdicts(check: Check, portability: Portability | None) -> Iterato
     if portability is None:
         why = check.portability_off or "it is no INT8 engine on the CPU"
         yield Verdict(CPUS, None, None, Status.INCONCLUSIVE, f"not measured: {why}")
-    elif portability.holds == "any" or (cpus == "vnni" and "vnni" in (portability.holds, portability.kind)):
-        yield Verdict(CPUS, None, None, Status.PASS, _explain(portability))
-    elif portability.holds is None:
-        yield Verdict(CPUS, None, None, Status.INCONCLUSIVE, _explain(portability))
-    else:
-        yield Verdict(CPUS, None, None, Status.FAIL, _explain(portability))
+        return
+    status = {"any": Status.PASS, "vnni": Status.FAIL}.get(portability.holds or "", Status.INCONCLUSIVE)
+    if cpus == "vnni" and "vnni" in (portability.holds, portability.kind):
+        status = Status.PASS
+    yield Verdict(CPUS, None, None, status, _explain(portability))
 
 
 def _explain(portability: Portability) -> str:

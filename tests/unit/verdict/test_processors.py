@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_quant.result import AccuracyResult, OutputError, Portability, Status
+from pytest_quant.result import AccuracyResult, OutputError, OutputFault, Portability, Status
 from pytest_quant.spec import Check, Dataset, EngineSpec, Limits, Model
 from pytest_quant.verdict.processors import judge_elsewhere, processor_verdicts
 
@@ -42,6 +42,9 @@ CASES = [
     (Limits(min_sqnr_db=20.0), WORSE, "vnni"),
     (Limits(min_agreement=90.0), WORSE, "vnni"),
     (Limits(max_drop=1.0), SAME, "any"),
+    (Limits(), replace(SAME, identical=True, sqnr_db=None), "any"),
+    (Limits(), replace(SAME, sqnr_db=None), None),
+    (Limits(), replace(SAME, faults=(OutputFault("y", "not finite", 3, "NaN"),)), "vnni"),
     (Limits(max_drop=1.0), _there(0.0, 100.0, 20.0), None),
     (Limits(max_drop=1.0), _there(1.5625, 98.4375, 29.0), None),
     (Limits(min_sqnr_db=40.0), replace(SAME, by_output=(OutputError("y", sqnr_db=29.0),)), None),
@@ -91,3 +94,9 @@ def test_the_limit_is_what_is_known(cpus: str, found: Portability | None, status
 def test_a_mark_that_names_no_processors_has_no_such_verdict() -> None:
     """Then it is a note."""
     assert not list(processor_verdicts(_check(""), _BROKEN))
+
+
+def test_an_output_that_is_broken_here_too_says_nothing_of_the_processor() -> None:
+    """It has no figure to compare."""
+    broken = replace(HERE, faults=(OutputFault("y", "not finite", 3, "NaN"),))
+    assert judge_elsewhere(Limits(), broken, broken, None, None)[0] is None
