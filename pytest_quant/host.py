@@ -68,7 +68,7 @@ def apple_flags(sysctl_text: str) -> list[str]:
 
 def _sysctl(name: str) -> str:
     with suppress(OSError, subprocess.TimeoutExpired):
-        done = subprocess.run(  # nosec B603 B607 # noqa: S603 - a fixed program without a shell
+        done = subprocess.run(  # nosec B603 # noqa: S603 - a fixed program without a shell
             ("sysctl", name),  # noqa: S607 - the system's own
             capture_output=True, timeout=10.0, check=False,
         )  # fmt: skip

@@ -68,6 +68,7 @@ OF_CI = {
 
 OF_OTHERS = {
     "CXX": "the C++ compiler that the backend `torch` compiles with (default: g++)",
+    "LOCALAPPDATA": "where the locks of devices lie on Windows; elsewhere that is `/tmp`, whatever `TMPDIR` says",
     "ONEDNN_MAX_CPU_ISA": "disables instruction sets for OpenVINO and PyTorch; a part of the machine's identity",
     "TORCHINDUCTOR_CACHE_DIR": "where PyTorch compiles to; set to a folder of the user's where others may write there",
     "NVIDIA_TF32_OVERRIDE": "set to 0 by a run with a check of `ort-trt`, before anything is loaded",

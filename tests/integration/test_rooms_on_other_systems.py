@@ -20,7 +20,7 @@ _HOST = "tests/unit/test_host.py"
 
 ROOMS = (
     *(f"{_CACHE}/test_{name}.py" for name in ("cache", "lost_places", "processes")),
-    *(f"{_ENVIRONMENT}/test_{name}.py" for name in ("device_state", "machine", "revision", "worktree")),
+    *(f"{_ENVIRONMENT}/test_{name}.py" for name in ("machine", "device_state", "revision", "worktree")),
     "tests/unit/history/test_unfinished_runs.py",
     *(f"{_MEASURE}/test_{name}.py" for name in ("latency_figures", "lock", "outputs", "pages", "resources")),
     *(f"{_MEASURE}/test_{name}.py" for name in ("timing", "timing_process", "workers")),
