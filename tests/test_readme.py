@@ -7,10 +7,12 @@ import shlex
 import tomllib
 from pathlib import Path
 
+from pytest_quant.init.project import RUNNERS
 from tests.figures import THEME, draw
 from tests.support.documents import GUIDES, README, guides
 from tests.support.example import ROOT
 from tests.support.guide_project import run_tests
+from tests.support.workflows import lint_github, parse
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 
@@ -47,6 +49,21 @@ def test_two_commands_do_everything() -> None:
         first, *others = command.split(" && ")
         python = f"{first.split()[-1]}/bin/python "
         assert [other for other in others if not other.startswith(python)] == []
+
+
+def test_the_workflow_runs_them_on_every_system(tmp_path: Path) -> None:
+    """On each image that ``init`` offers and each Python that is declared, and the second one on Linux."""
+    file = ROOT / ".github" / "workflows" / "tests.yml"
+    copied = tmp_path / file.name
+    copied.write_text(file.read_text("utf-8"), "utf-8")
+    assert lint_github(copied) == ""
+    jobs = parse(file)["jobs"]
+    versions = [name.rpartition(" ")[2] for name in PROJECT["classifiers"] if ":: Python :: 3." in name]
+    assert jobs["readme"]["strategy"]["matrix"] == {"runner": list(RUNNERS), "python": versions}
+    lines = [line for step in jobs["readme"]["steps"] for line in step.get("run", "").splitlines()]
+    example, tests = commands()
+    assert {part.replace(".venv/bin/", "") for part in example.split(" && ")[1:]} <= set(lines)
+    assert tests in [step.get("run") for step in jobs["suite"]["steps"]]
 
 
 def test_commands_install_what_the_project_pins() -> None:

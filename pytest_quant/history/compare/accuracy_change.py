@@ -15,6 +15,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_quant.environment.machine import has_vnni
 from pytest_quant.history.compare.comparison import CONFIDENCE, Outcome, Row, choose_outcome
 from pytest_quant.history.compare.pairing import (
     Draft,
@@ -159,7 +160,9 @@ def _notes(pair: Pair, sides: list[list[AccuracyResult]], same_machine: bool) ->
         sorted({check.record.isa for check in side if is_measured(check.record)}) for side in (pair.base, pair.head)
     ]
     if tiers[0] != tiers[1]:
-        yield f"other instruction set: {' '.join(tiers[0])} -> {' '.join(tiers[1])}; int8 may round otherwise there"
+        kinds = [{has_vnni(tier) for tier in side} for side in tiers]
+        may = "round otherwise there" if kinds[0] == kinds[1] else "saturate without VNNI, and accuracy differ by it"
+        yield f"other instruction set: {' '.join(tiers[0])} -> {' '.join(tiers[1])}; int8 may {may}"
 
 
 def reference_note(base: AccuracyResult, head: AccuracyResult) -> tuple[str, ...]:

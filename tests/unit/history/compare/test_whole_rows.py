@@ -151,7 +151,8 @@ def test_answers_that_vary_and_other_instruction_sets_are_noted() -> None:
     )
     newer = [replace(good, isa=tier) for tier in ("avx512_vnni", "avx2", "avx512_vnni")]
     other = row(compare(launches([good]), launches(newer, commit="head", cpu="two")), "accuracy")
-    assert other.notes == ("other instruction set: avx2 -> avx2 avx512_vnni; int8 may round otherwise there",)
+    tiers = "other instruction set: avx2 -> avx2 avx512_vnni"
+    assert other.notes == (f"{tiers}; int8 may saturate without VNNI, and accuracy differ by it",)
 
 
 def test_launches_that_disagree_about_the_direction() -> None:
