@@ -113,6 +113,7 @@ class Tallied:
     stands_for : the operator of the user's model, where `op_type` is the runtime's own; else empty.
     beyond : its operator, where the scheme cannot quantize it; empty where it can.
     holds : its weights are stored in the asked precision, whatever it computes in.
+    in_int8 : it multiplies integers of eight bits, whatever is asked.
     """
 
     name: str
@@ -122,6 +123,7 @@ class Tallied:
     stands_for: str = ""
     beyond: str = ""
     holds: bool = False
+    in_int8: bool = False
 
 
 def tally(nodes: Sequence[Tallied], provider: str) -> Coverage:
@@ -143,6 +145,7 @@ def tally(nodes: Sequence[Tallied], provider: str) -> Coverage:
             beyond[node.beyond] += weights[id(node)]
     within = total - sum(beyond.values())
     held = sum(weights[id(node)] for node in eligible if node.holds and node.kind is Kind.OTHER)
+    in_int8 = sum(weights[id(node)] for node in eligible if node.in_int8 and node.kind is Kind.OTHER)
     missed = dict.fromkeys(node.name for node in eligible if node.kind is Kind.OTHER)
     return Coverage(
         pct=100.0 * done / total if total else None,
@@ -156,6 +159,7 @@ def tally(nodes: Sequence[Tallied], provider: str) -> Coverage:
         not_quantizable={name: 100.0 * part / total for name, part in sorted(beyond.items())} if total else {},
         high_pct=100.0 * (done + hidden) / total if total and hidden else None,
         weights_pct=100.0 * held / total if held else None,
+        int8_pct=100.0 * in_int8 / total if in_int8 else None,
     )
 
 

@@ -249,7 +249,8 @@ class EngineTrials:
     def remedies(self) -> Sequence[Remedy]:
         """Return remedies: no ``exclude`` for coverage or size, all calibration samples, and what the backend offers.
 
-        In place of a model that is given quantized, that is each of its own ways to quantize the float model.
+        In place of a model that is given quantized, that is each of its own ways to quantize the float model; of one
+        that ran in int8, the precision that it has.
         """
         backend, spec, data = self._candidate.built.backend, self.spec, self._data
         remedies: list[Remedy] = []
@@ -258,6 +259,8 @@ class EngineTrials:
         samples = spec.calibration.samples
         if samples is not None and samples < data.n_calibration and backend.calibration_ingredients(spec) is not None:
             remedies.append(calibrate_on_all(spec, data.n_calibration))
+        if spec.scheme in ARRIVING and self._measured.coverage.int8_pct:
+            remedies.append(Remedy("precision='int8'", replace(spec, precision="int8")))
         remedies += backend.remedies(spec)
         for own in backend.offer.precisions[spec.precision] if spec.quantized is not None else ():
             if own and own not in ARRIVING:

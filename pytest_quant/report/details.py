@@ -281,7 +281,7 @@ def _coverage(record: Record, coverage: Coverage) -> DetailSection:
         ),
     )
     further = drop_empty(
-        ("ran in float", ", ".join(coverage.float_nodes)),
+        (f"not in {record.precision}" if coverage.int8_pct else "ran in float", ", ".join(coverage.float_nodes)),
         ("nodes that cannot be seen into", f"{coverage.opaque_nodes}{bounds}" if coverage.opaque_nodes else ""),
         ("plan of another product", coverage.plan_of),
     )

@@ -246,9 +246,13 @@ def _explain_float(verdict: Verdict, record: Record) -> Iterator[str]:
     if held:
         share = f"{points(held)} % of the eligible {coverage.unit}: weights in {precision}, computed in float"
         yield f"{share}, as read back: the size is that of {precision}, the speed need not be"
-    if round((coverage.pct or 0.0) + held, 6) < 100.0:
+    in_int8 = coverage.int8_pct or 0.0
+    if in_int8:
+        yield f"{points(in_int8)} % of the eligible {coverage.unit} ran in int8: precision='int8' judges it as that"
+    if round((coverage.pct or 0.0) + max(held, in_int8), 6) < 100.0:
         hidden = "" if coverage.high_pct is None else " or cannot be seen into"
-        ran = f"{'the rest' if coverage.pct or held else 'all'} of the eligible {coverage.unit} ran in float{hidden}"
+        which = "the rest" if coverage.pct or held or in_int8 else "all"
+        ran = f"{which} of the eligible {coverage.unit} ran in float{hidden}"
         yield f"{ran}: the engine has neither the speed nor the size of {precision}"
 
 

@@ -45,7 +45,7 @@ class Coverage:
     by_op : by op type, the eligible ones first.
     provider : the one that ran the nodes, as the runtime spells it.
     opaque_nodes : products whose precision the runtime does not show, and fused nodes that may hold some.
-    float_nodes : names of eligible nodes that ran in float, at most ten.
+    float_nodes : names of eligible nodes that ran in another precision, nearly always in float, at most ten.
     asked_nodes : names of all eligible nodes that ran in the asked precision; they are not kept in a record.
     notes : how it was read back, where that is not the usual way, one sentence each.
     plan_of : the product whose plan was read in the place of the one that was asked for; empty when they are the same.
@@ -56,6 +56,7 @@ class Coverage:
         where everything can be seen.
     weights_pct : 0..100, of the compute with weights in the asked precision that is computed in float, as read back;
         ``None`` for none.
+    int8_pct : 0..100, of the compute that ran in int8 where another precision is asked; ``None`` for none.
     """
 
     pct: Percent | None
@@ -70,6 +71,7 @@ class Coverage:
     not_quantizable: Mapping[str, Percent] = field(default_factory=dict)
     high_pct: Percent | None = None
     weights_pct: Percent | None = None
+    int8_pct: Percent | None = None
     asked_nodes: tuple[str, ...] = field(default=(), repr=False, compare=False, metadata={"kept": False})
 
     @property

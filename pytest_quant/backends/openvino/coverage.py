@@ -275,13 +275,16 @@ def _tally_layers(layers: Sequence[PluginLayer], source: SourceGraph, precision:
         if layer.kind == FUSED:
             names = [name for name in names if name not in answered]
             answered.update(names)
-        kind = kind_of(layer, precision, source.quantizers, swallows_compute=bool(names))
+        kind, if_int8 = (
+            kind_of(layer, each, source.quantizers, swallows_compute=bool(names)) for each in (precision, "int8")
+        )
         holds = precision in map(precision_of, layer.input_types[1:2])
         # Four bits are a width of weights: nothing multiplies in them.
         kind = Kind.ASKED if kind is Kind.OTHER and holds and precision == "int4" else kind
         beyond = _NO_INTEGERS.get(layer.kind, "")
         if names and kind in (Kind.ASKED, Kind.OTHER, Kind.OPAQUE):
-            tallied += [Tallied(name, layer.kind, kind, source.macs[name], "", beyond, holds) for name in names]
+            known = "", beyond, holds, if_int8 is Kind.ASKED
+            tallied += [Tallied(name, layer.kind, kind, source.macs[name], *known) for name in names]
             continue
         unnamed += kind in (Kind.ASKED, Kind.OTHER)
         if layer.kind in _BODIES and layer.origins and source.hollow.issuperset(layer.origins):

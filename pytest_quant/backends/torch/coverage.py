@@ -280,4 +280,4 @@ def _tally_product(product: RanProduct, spec: EngineSpec, *, is_seen: bool, some
     if product.macs is None or is_lost:
         kind = Kind.OPAQUE
     beyond = "" if spec.scheme not in ("dynamic", "weight-only") or product.op in _LINEAR else product.op
-    return Tallied(product.name, product.op, kind, product.macs, beyond=beyond)
+    return Tallied(product.name, product.op, kind, product.macs, beyond=beyond, in_int8=is_int8)

@@ -147,3 +147,14 @@ def test_weights_alone_are_a_share_of_what_ran_in_float() -> None:
     result = tally(nodes, "CPU")
     assert (result.pct, result.weights_pct) == (40.0, 30.0)
     assert tally(nodes[2:], "CPU").weights_pct is None
+
+
+def test_what_ran_in_eight_bits_in_place_of_four_is_told_from_float() -> None:
+    """Of 100 MACs 60 multiplied bytes where weights of four bits were asked for; asked for int8 they are the share."""
+    asked_int4 = [
+        Tallied("a", "QLinearConv", Kind.OTHER, 60, in_int8=True),
+        Tallied("b", "MatMul", Kind.OTHER, 40),
+    ]
+    assert (tally(asked_int4, "CPU").pct, tally(asked_int4, "CPU").int8_pct) == (0.0, 60.0)
+    asked_int8 = [replace(asked_int4[0], kind=Kind.ASKED), asked_int4[1]]
+    assert (tally(asked_int8, "CPU").pct, tally(asked_int8, "CPU").int8_pct) == (60.0, None)

@@ -234,3 +234,18 @@ def test_weights_alone_are_told_from_float(pct: float, held: float | None, said:
     text = failure(a_record(coverage=coverage, verdicts=(Verdict("min_coverage", 50.0, pct, Status.FAIL, ""),)), 400)
     assert said in " ".join(text.split())
     assert not_said not in " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("in_int8", "rest"),
+    [(100.0, None), (60.0, "the rest of the eligible MACs ran in float: the engine has neither the speed nor the")],
+)
+def test_what_ran_in_another_precision_is_not_called_float(in_int8: float, rest: str | None) -> None:
+    """An INT8 file that is judged as int4 is fast and small; the mark is wrong, and the text says what it should be."""
+    coverage = replace(COVERAGE, pct=0.0, int8_pct=in_int8, float_nodes=("conv",))
+    verdicts = (Verdict("min_coverage", 50.0, 0.0, Status.FAIL, ""),)
+    text = failure(replace(a_record(coverage=coverage, verdicts=verdicts), precision="int4"), 400)
+    assert f"{in_int8:.2f} % of the eligible MACs ran in int8: precision='int8' judges it as that" in text
+    assert "not in int4 conv" in text
+    assert ("ran in float" in text) is (rest is not None)
+    assert (rest or "") in text

@@ -208,6 +208,14 @@ def test_the_other_precision_did_not_run(file: Path) -> None:
     assert result.pct == (None if hidden_products(layers_in(file), compute, other) else 0.0)
 
 
+def test_layers_of_bytes_are_told_where_four_bits_are_asked() -> None:
+    """Recorded int8 layers, judged as int4: what was int8 of them ran in int8, and nothing of the float ones did."""
+    for precision in ("int8", "fp32"):
+        file = RECORDED / "avx512_vnni" / f"openvino_conv_{precision}_batch4.xml"
+        as_int8, as_int4 = (count_layers(layers_in(file), source("conv", 4), each) for each in ("int8", "int4"))
+        assert (as_int4.pct, as_int4.int8_pct) == (0.0, as_int8.pct or None)
+
+
 @pytest.mark.parametrize("example", MACS)
 def test_a_float_engine_that_was_left_alone_ran_in_bfloat16(example: str) -> None:
     """Recorded without the hint for float32, on a CPU that has bfloat16: nothing of it is fp32."""

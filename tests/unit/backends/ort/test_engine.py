@@ -58,6 +58,13 @@ def test_a_product_of_floats_counts_for_its_own_type(dtype: str, precision: str,
     assert result.pct == (100.0 if engine_precision == precision else 0.0)
 
 
+@pytest.mark.parametrize(("precision", "pct"), [("int4", 50.0), ("fp16", 50.0), ("int8", None)])
+def test_products_of_bytes_are_told_whatever_is_asked(precision: str, pct: float | None) -> None:
+    """One of two equal products multiplies bytes."""
+    nodes = [product("QLinearMatMul", 8, dtype="uint8"), product("MatMul", 8)]
+    assert count_coverage(nodes, precision).int8_pct == pct
+
+
 def test_opaque_nodes_are_apart() -> None:
     """A node whose inside cannot be seen is no more quantized than float: one of three at least, and all at most."""
     nodes = [product("MatMulInteger", 5), product("BeamSearch", 5), product("OpenVINOExecutionProvider_graph_1", 5)]
