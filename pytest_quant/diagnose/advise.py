@@ -15,6 +15,7 @@ from pytest_quant.diagnose.trials import KEEPS_FLOATS, Effect, EngineTrials, bro
 from pytest_quant.errors import QuantError
 from pytest_quant.host import quote
 from pytest_quant.measure.build import Tools
+from pytest_quant.measure.float_models import explain_float
 from pytest_quant.measure.pipeline import Measurement
 from pytest_quant.result import Hint, Status, Verdict
 from pytest_quant.spec import limits_on
@@ -311,7 +312,8 @@ def find_hints(
 ) -> tuple[Hint, ...]:
     """Return hints about broken limits, the best first.
 
-    Remedies are tried unless an engine is nondeterministic, which would make the results of trials meaningless.
+    Remedies are tried unless an engine is nondeterministic, which would make the results of trials meaningless, or the
+    wrong file was given.
 
     Parameters
     ----------
@@ -322,6 +324,9 @@ def find_hints(
     tools : the cache, and the messages to the user.
     """
     others = tuple(next_steps(measurement, verdicts))
+    is_float = "min_coverage" in broken(verdicts) and measurement.coverage.most_pct == 0.0
+    if is_float and (what := explain_float(measurement.check.candidate)):
+        return (what, *others)
     if seconds == 0.0 or not broken(verdicts):
         return others
     if measurement.accuracy_again is not None:

@@ -21,13 +21,13 @@ from pytest_quant.measure.engines import (
     open_engine,
     prove_float,
     read_data,
-    refuse_quantized,
     shape_check,
     timed_reference,
     usable_backend,
     use_single_steps,
 )
 from pytest_quant.measure.evaluation import choose_metric, choose_output, evaluate
+from pytest_quant.measure.float_models import refuse_quantized
 from pytest_quant.measure.outputs import Chunk, pair_outputs, read_outputs, record_outputs, run_over
 from pytest_quant.measure.resources import BYTES_PER_MB, AddedMemory, Energy, measure_energy
 from pytest_quant.metrics import ResolvedMetric
@@ -243,10 +243,10 @@ def measure_check(check: Check, tools: Tools, judge: Judge) -> Measurement:
     opaque = candidate.offer.is_opaque
     models = check.reference.model, check.candidate.quantized
     modules = [model for model in models if model is not None and model.module is not None]
-    refuse_quantized(check.reference)
+    refuse_quantized(check.reference, check.candidate.quantized)
     check = check.map_engines(partial(export_spec, tools=tools))
     check = check.map_engines(partial(add_inputs, dataset=check.dataset, known={}))
-    refuse_quantized(check.reference)
+    refuse_quantized(check.reference, check.candidate.quantized)
     with ExitStack() as opened:
         with tools.locks.shared(candidate.device, reference.device, waits=check.latency is not None):
             data = read_data(check.dataset, check.reference, tools)

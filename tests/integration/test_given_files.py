@@ -1,0 +1,109 @@
+"""A file given as quantized that is not what its mark says: the failure says what it is, and what it says helps."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime.quantization as ort_quantization
+import pytest
+from onnxruntime.transformers.float16 import convert_float_to_float16
+
+from tests.integration.projects import output, run_marks
+from tests.support import layouts, models
+
+CONFTEST = """
+import numpy as np
+import pytest
+from pytest_quant import Dataset
+
+
+@pytest.fixture
+def quant_data():
+    x = np.random.default_rng(0).normal(size=(100, 8)).astype(np.float32)
+    return Dataset.from_arrays(x, x[:, :4].argmax(axis=1))
+"""
+
+
+class _Uniform(ort_quantization.CalibrationDataReader):  # type: ignore[misc]
+    """One batch of uniform values."""
+
+    def __init__(self) -> None:
+        self._batches = iter([{"x": np.random.default_rng(1).uniform(-4, 4, (40, 8)).astype(np.float32)}])
+
+    def get_next(self) -> dict[str, np.ndarray] | None:
+        """Return the batch once."""
+        return next(self._batches, None)
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester) -> pytest.Pytester:
+    """A classifier, the same file under another name, in float16 and in INT8, and labelled samples."""
+    pytester.makeconftest(CONFTEST)
+    pytester.makeini("[pytest]")
+    path = layouts.classifier(Path("float.onnx"))
+    shutil.copy(path, "copy.onnx")
+    onnx.save(convert_float_to_float16(onnx.load(path), keep_io_types=True), "half.onnx")
+    ort_quantization.quantize_static("float.onnx", "int8.onnx", _Uniform())
+    return pytester
+
+
+@pytest.mark.parametrize("backend", ["ort", "openvino"])
+def test_eight_bits_judged_as_four(project: pytest.Pytester, backend: str) -> None:
+    """What ran in int8 is not called float, and the precision that the text names makes the check pass."""
+    mark = f"model='float.onnx', quantized='int8.onnx', backend='{backend}', max_drop=5"
+    result, checks = run_marks(project, {"asked": f"{mark}, precision='int4'", "followed": f"{mark}, precision='int8'"})
+    assert [checks[name]["status"] for name in ("asked", "followed")] == ["FAIL", "PASS"]
+    assert "100.00 % of the eligible MACs ran in int8: precision='int8' judges it as that" in " ".join(
+        output(result).split()
+    )
+    assert "ran in float" not in output(result)
+    hint = checks["asked"]["hints"][0]
+    assert (hint["paste"], hint["before"], hint["after"]) == ("precision='int8'", 0.0, 100.0)
+
+
+WRONG = {
+    "itself": ("float.onnx", "", "quantized= is the float model itself: give the file that was made of it"),
+    "copy": ("copy.onnx", "", "has no node that quantizes: give the quantized one"),
+    "half": ("half.onnx", "precision='fp16'", "is float16, and nothing in it is quantized"),
+}
+
+
+def test_a_float_file_is_named_as_what_it_is(project: pytest.Pytester) -> None:
+    """Nothing else is tried for it, and the precision that the text names makes the check pass."""
+    marks = {name: f"model='float.onnx', quantized='{file}', max_drop=5" for name, (file, *_) in WRONG.items()}
+    result, checks = run_marks(project, marks | {"followed": f"{marks['half']}, precision='fp16'"})
+    for name, (_, paste, text) in WRONG.items():
+        (hint,) = checks[name]["hints"]
+        assert (checks[name]["status"], hint["paste"]) == ("FAIL", paste)
+        assert hint["text"].endswith(text)
+    assert checks["followed"]["status"] == "PASS"
+    assert "without gain" not in output(result)
+
+
+def test_a_quantized_file_that_runs_in_float_is_not_called_float(project: pytest.Pytester) -> None:
+    """Its only product is a float one behind nodes that quantize, whose levels no kernel multiplies: as before."""
+    graph = """(float[n, 8] x) => (float[n, 4] scores) {
+        q = QuantizeLinear(x, scale, zero) rounded = DequantizeLinear(q, scale, zero) scores = MatMul(rounded, w)
+    }"""
+    scale, zero = np.array(0.1, np.float32), np.array(0, np.int8)
+    models.parsed(project.path / "rounds.onnx", graph, scale=scale, zero=zero, w=np.eye(8, 4, dtype=np.float32))
+    _, checks = run_marks(project, {"rounds": "model='float.onnx', quantized='rounds.onnx', max_drop=90"})
+    assert checks["rounds"]["status"] == "FAIL"
+    assert not any("quantized= is" in hint["text"] or "no node" in hint["text"] for hint in checks["rounds"]["hints"])
+
+
+def test_files_that_are_swapped(project: pytest.Pytester) -> None:
+    """The error says so; two quantized files are not called swapped; followed, the check passes."""
+    marks = {
+        "swapped": "model='int8.onnx', quantized='float.onnx', max_drop=5",
+        "twice": "model='int8.onnx', quantized='int8.onnx', max_drop=5",
+        "followed": "model='float.onnx', quantized='int8.onnx', max_drop=5",
+    }
+    _, checks = run_marks(project, marks)
+    assert [checks[name]["status"] for name in marks] == ["ERROR", "ERROR", "PASS"]
+    assert "swap them in the mark: the float model 'float' as model=..." in checks["swapped"]["message"]
+    assert "swap" not in checks["twice"]["message"]
+    assert "give the float model as model=... in the mark" in checks["twice"]["message"]
