@@ -63,6 +63,16 @@ def test_a_limit_that_is_broken_here_too_says_nothing_of_the_processor() -> None
     assert (holds, "29" in why) == (None, True)
 
 
+@pytest.mark.parametrize(("faults", "holds"), [(0, "any"), (1, "any"), (2, None)])
+def test_outputs_that_are_broken_here_too_are_compared_by_their_number(faults: int, holds: str | None) -> None:
+    """They fail the check without a limit of their own; one more of them there decides nothing."""
+    broken = tuple(OutputFault(f"y{place}", "constant", 0, "0 everywhere") for place in range(2))
+    result = judge_elsewhere(
+        Limits(), replace(HERE, faults=broken[:1]), replace(HERE, faults=broken[:faults]), None, None
+    )
+    assert result[0] == holds
+
+
 _PROVEN = Portability("any", "proven", "vnni", "no sum passes 16 bits")
 _OPEN = Portability(None, None, "vnni", "qemu-x86_64 is not installed")
 _BROKEN = Portability("vnni", "measured", "vnni", "64 samples: max_drop is broken there")
