@@ -64,7 +64,8 @@ def evaluate(
     metric : ``None`` compares tensors only.
     output : name of the output, or of the group of `channels`, that the metric, agreement, KL and worst class read;
         ``None`` for the first output. Then agreement is also that of each other output with classes: floats (n, k)
-        with as many values as the first, or whose rows are probabilities of the reference. The lowest one counts.
+        with as many values as the first, or whose rows are probabilities of the reference. The lowest one counts. SQNR,
+        cosine and largest error are the worst of all outputs, too, and those of the named one where there is one.
     channels : groups that are compared separately, in place of the outputs they belong to.
     margin : limit on the drop in the metric's unit, for which the samples needed to decide it are computed.
     confidence : of the drop's interval, 0..1.
@@ -192,8 +193,10 @@ class _Comparison:
         compared = tuple(output.figures() for output in self.compared.values() if output.error.equal is not None)
         for output in self.compared.values():
             self._note(output.constant.fault(output.name))
+        # As limits on tensors do: a mark that names an output says that the others do not matter.
+        judged = [each for each in compared if not self.is_named or self.output in (each.name, each.group_of)]
         # Outputs of text have no figures, and identical ones are never the worst.
-        apart = [each for each in compared if each.max_abs_error is not None and not each.identical] or compared
+        apart = [each for each in judged if each.max_abs_error is not None and not each.identical] or judged
         worst = min(apart, key=lambda output: _sort_key(output.sqnr_db), default=None)
         farthest = max(apart, key=lambda output: _sort_key(output.max_abs_error), default=None)
         shares = {name: classes.agreement_pct for name, classes in self.classes.items()}
@@ -215,7 +218,7 @@ class _Comparison:
             by_output=compared,
             worst_output=None if worst is None or worst.identical else worst.name,
             faults=tuple(self.faults.values()),
-            identical=bool(compared) and all(output.identical for output in compared) and not self.faults,
+            identical=bool(judged) and all(output.identical for output in judged) and not self.faults,
             agreement_pct=shares[agreeing[0]] if agreeing else None,
             agreement_outputs=agreeing,
             agreement_chance=None if decides is None else decides.agreement_chance,

@@ -147,7 +147,7 @@ class AccuracyResult:
     by_output : every output that could be compared, each by itself, in the order of the graph. Outputs have scales
         of their own, and one sum over all of them would hide the small ones.
     sqnr_db : signal to quantization noise in dB, the lowest of all outputs that differ; ``None`` where one of them has
-        none.
+        none. This and the next four are of the output, or its groups, that the mark names as ``output``, if it does.
     cosine : cosine similarity, the lowest of all outputs that differ; ``None`` where one of them has none.
     max_abs_error : largest difference of two values, in any output; ``None`` where all are text.
     max_abs_error_sample : index of the sample that shows it.
@@ -162,7 +162,7 @@ class AccuracyResult:
     worst_class : the class that lost most; ``None`` where none lost, and where the metric is not about classes.
     faults : outputs that could not be compared, or that are constant where the reference's are not; not empty is a
         failure.
-    identical : every output equal in value.
+    identical : every output equal in value, or the named one, and none at fault.
     simulated : the candidate's numbers come from a float simulation.
     reference_correct : for 0/1 scores, which samples the reference gets right: packed bits, deflated, base64.
     candidate_correct : for 0/1 scores, which samples the candidate gets right, in the same form.

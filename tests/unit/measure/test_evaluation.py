@@ -139,7 +139,7 @@ def test_each_output_has_figures_of_its_own(seed: int, log_scale: int) -> None:
     r, c, _ = outputs(seed)
     scale = np.float32(10.0**log_scale)
     pair = OutputPair({"y": r, "z": scale * c}, {"y": c, "z": scale * r}, None, 0, N)
-    result = evaluate([pair], None, output="y")
+    result = evaluate([pair], None, output=None)
     alone = {
         "y": evaluate([OutputPair({"y": r}, {"y": c}, None, 0, N)], None, output="y"),
         "z": evaluate([OutputPair({"z": scale * c}, {"z": scale * r}, None, 0, N)], None, output="z"),
@@ -156,15 +156,29 @@ def test_each_output_has_figures_of_its_own(seed: int, log_scale: int) -> None:
     )
     worst = next(each for each in result.by_output if each.name == result.worst_output)
     assert worst.sqnr_db == result.sqnr_db
+    for name, whole in alone.items():
+        # A mark that names an output says that the others do not matter.
+        named = evaluate([pair], None, output=name)
+        assert named.by_output == result.by_output
+        assert replace(named, by_output=whole.by_output) == whole
+
+
+def test_a_named_output_that_is_identical_has_no_figures_of_another() -> None:
+    """It is said to be identical, unless another one is broken: that fails the check whatever the mark names."""
+    r, c, _ = outputs(5)
+    result = evaluate([OutputPair({"y": r, "z": r}, {"y": r, "z": c}, None, 0, N)], None, output="y")
+    assert (result.identical, result.sqnr_db, result.max_abs_error, result.worst_output) == (True, None, 0.0, None)
+    broken = evaluate([OutputPair({"y": r, "z": r}, {"y": r}, None, 0, N)], None, output="y")
+    assert (broken.identical, len(broken.faults)) == (False, 1)
 
 
 def test_an_output_without_a_figure_hides_behind_no_other() -> None:
     """Zeros have no cosine with anything: then there is none of the whole, and never that of the output beside it."""
     r, c, _ = outputs(1)
-    result = evaluate([OutputPair({"y": r, "z": r}, {"y": c, "z": 0 * r}, None, 0, N)], None, output="y")
+    result = evaluate([OutputPair({"y": r, "z": r}, {"y": c, "z": 0 * r}, None, 0, N)], None, output=None)
     assert (result.worst_output, result.cosine) == ("z", None)
     assert result.sqnr_db == pytest.approx(0.0, abs=1e-9)
-    result = evaluate([OutputPair({"y": r, "z": 0 * r}, {"y": c, "z": r}, None, 0, N)], None, output="y")
+    result = evaluate([OutputPair({"y": r, "z": 0 * r}, {"y": c, "z": r}, None, 0, N)], None, output=None)
     assert (result.worst_output, result.sqnr_db, result.cosine) == ("z", None, None)
 
 
@@ -173,7 +187,7 @@ def test_text_and_identical_outputs_leave_the_figures_of_the_others(beside: np.n
     """They are not the worst, whatever figure they lack."""
     r, c, _ = outputs(2)
     alone = evaluate([OutputPair({"y": r}, {"y": c}, None, 0, N)], None, output="y")
-    result = evaluate([OutputPair({"y": r, "z": beside}, {"y": c, "z": beside}, None, 0, N)], None, output="y")
+    result = evaluate([OutputPair({"y": r, "z": beside}, {"y": c, "z": beside}, None, 0, N)], None, output=None)
     assert (result.worst_output, result.sqnr_db, result.cosine) == ("y", alone.sqnr_db, alone.cosine)
 
 
