@@ -36,12 +36,13 @@ if TYPE_CHECKING:
 @click.option("--strict", is_flag=True, help="Exit with 3 when a row is inconclusive, with 4 when there is no base.")
 @click.option(
     "--full-suite/--partial",
-    default=True,
-    show_default=True,
-    help="Whether HEAD ran every test, so that a missing test counts as removed.",
+    default=None,
+    help="Whether HEAD ran every test, so that a missing test counts as removed  [what its runs say]",
 )
 @history_option
-def compare(commits: tuple[str, ...], form: str | None, strict: bool, full_suite: bool, place: str | None) -> None:
+def compare(
+    commits: tuple[str, ...], form: str | None, strict: bool, full_suite: bool | None, place: str | None
+) -> None:
     """Compare the records of HEAD with those of BASE: accuracy, sizes, coverage and latency.
 
     Both are revisions of git or ids of runs, and may be written as BASE..HEAD. HEAD is what is checked out. BASE is its
@@ -115,7 +116,7 @@ def report(commits: tuple[str, ...], output: Path, place: str | None) -> None:
         now = replace(now, description=f"head {now.description}")
         why_not = f"There is no base to compare with: {error.what}."
     else:
-        compared = compare_records(store, root, before, now, full_suite=True)
+        compared = compare_records(store, root, before, now)
     say(now.description)
     checks = _newest(now.checks)
     page = page_html(

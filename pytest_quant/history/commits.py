@@ -40,7 +40,13 @@ class NamedRecords:
 
 
 def compare_records(
-    store: Store, root: Path, base: NamedRecords, head: NamedRecords, *, strict: bool = False, full_suite: bool
+    store: Store,
+    root: Path,
+    base: NamedRecords,
+    head: NamedRecords,
+    *,
+    strict: bool = False,
+    full_suite: bool | None = None,
 ) -> Comparison:
     """Return the comparison of two sides, with what was accepted since and how launches differed before.
 
@@ -49,14 +55,15 @@ def compare_records(
     store : the history.
     root : the project's folder, with its baselines, in the git repository.
     base, head : see `find_sides`.
-    strict, full_suite : see `Comparison`; shards and tests of the head that never reported count in a full suite.
+    strict : see `Comparison`.
+    full_suite : see `pair`; shards and tests of the head that never reported count unless it is false.
 
     Raises
     ------
     HistoryError : a record or the file of baselines is damaged.
     """
     unreported = None
-    if full_suite and head.commit is not None:
+    if full_suite is not False and head.commit is not None:
         tests = {check.record.nodeid for check in head.checks}
         unreported = find_unreported(store.runs_of(*head.commit.ids), tests)
     return compare(

@@ -35,22 +35,28 @@ _LEFT_TO_OTHERS = pytest.StashKey[tuple[str, ...]]()
 def note_left_out(config: pytest.Config, collected: Sequence[pytest.Item], left: Sequence[pytest.Item]) -> None:
     """Remember that collected tests will not run, whatever removed them; a worker passes it to its controller.
 
+    Those that a shard leaves to the others do run.
+
     Parameters
     ----------
     config : where it is remembered.
     collected : tests before the removal.
     left : tests after it.
     """
-    still_here = {id(item) for item in left}
+    still_here = {id(item) for item in config.stash.get(_COLLECTED, left)}
     if any(id(item) not in still_here for item in collected):
         config.stash[_LEFT_OUT] = True
         getattr(config, "workeroutput", {})["quant_left_out"] = True
 
 
 def takes_all(config: pytest.Config) -> bool:
-    """Whether no path, option or plugin leaves tests of the suite out."""
+    """Whether no path, option or plugin leaves tests of the suite out, and no shard leaves any to the others."""
+    return not (_leaves_out(config) or list_left_to_others(config))
+
+
+def _leaves_out(config: pytest.Config) -> bool:
     chosen = any(config.getoption(name, None) for name in _LEAVES_OUT)
-    return not (_names_a_part(config) or chosen or config.stash.get(_LEFT_OUT, False))
+    return _names_a_part(config) or chosen or config.stash.get(_LEFT_OUT, False)
 
 
 def _names_a_part(config: pytest.Config) -> bool:
@@ -225,7 +231,8 @@ class Controller:
         end.failed = session.exitstatus != pytest.ExitCode.OK
         self.note_untracked()
         all_ran = whole and takes_all(self._config)
-        lacking = lacking | {"deselected": list_left_to_others(self._config) if whole else None}
+        left = list_left_to_others(self._config) if whole else None
+        lacking = lacking | {"deselected": left, "partial": not whole or _leaves_out(self._config)}
         end_run(self._config, self.list_records(), lacking, ended_by_tests=ended_by_tests, all_ran=all_ran)
         self._has_ended = True
         could_pass = session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)

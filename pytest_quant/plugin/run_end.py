@@ -53,7 +53,7 @@ def journal_check(config: pytest.Config, record: dict[str, Json]) -> None:
                 added, refused = recover(place, config.rootpath)
                 end.notes += [added] if added else []
                 end.warnings += refused
-                end.journal = UnfinishedRun(place, config.rootpath, run)
+                end.journal = UnfinishedRun(place, config.rootpath, replace(run, partial=True))
         if end.journal is not None:
             end.journal.keep(record)
     except (OSError, NotImplementedError) as error:

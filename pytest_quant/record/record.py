@@ -157,6 +157,8 @@ class Run:
     skipped : why tests have no record, the reason by what was skipped before its check: a test, as `SeriesKey.planned`,
         or a file, class or folder by its path below the top of the checkout.
     uncollected : the same of what could not be collected, as a file that cannot be imported.
+    partial : tests of the suite may have no record in it: a path, an option or a plugin left some out, other than those
+        that a shard left to the others, or the run did not come to its end.
     """
 
     id: str
@@ -175,6 +177,7 @@ class Run:
     repository: tuple[str, ...] = ()
     skipped: Mapping[str, str] = field(default_factory=dict)
     uncollected: Mapping[str, str] = field(default_factory=dict)
+    partial: bool = False
 
 
 BY_NAME: Mapping[str, tuple[str, str]] = {"accuracy": ("by_output", "name"), "coverage": ("by_op", "op_type")}

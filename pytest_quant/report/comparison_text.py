@@ -76,8 +76,11 @@ def _lost(comparison: Comparison) -> dict[str, list[Listed]]:
     def fate(listed: Listed) -> str:
         if listed.skipped or listed.uncollected:
             return "skipped here" if listed.skipped else "not collected"
-        ignored = "removed (accepted)" if listed.accepted else "removed (partial run, ignored)"
-        return "removed" if listed in missing else ignored
+        if listed in missing:
+            return "removed"
+        if listed.accepted:
+            return "removed (accepted)"
+        return "not run here" if comparison.head.partial else "removed (ignored)"
 
     return group_items(sorted(comparison.removed, key=lambda listed: listed not in missing), fate)
 
@@ -102,10 +105,14 @@ def _counts(comparison: Comparison) -> Iterator[str]:
     for outcome, (singular, plural) in _PLURALS.items():
         if rows[outcome]:
             yield f"{rows[outcome]} {singular if rows[outcome] == 1 else plural}"
-    lists = ((len(comparison.added), "added"), (len(comparison.renamed), "renamed"))
+    lists = ((len(comparison.added), _added(comparison)), (len(comparison.renamed), "renamed"))
     yield from (f"{count(number, 'test')} {after}" for number, after in lists if number)
     if not comparison.rows:
         yield "no series that both have"
+
+
+def _added(comparison: Comparison) -> str:
+    return "without a record in the base" if comparison.base.partial else "added"
 
 
 def fault(comparison: Comparison) -> str:
@@ -213,7 +220,7 @@ def list_others(comparison: Comparison) -> Iterator[tuple[str, list[str]]]:
     yield from _group_by_reason("inconclusive", comparison.select_rows(Outcome.INCONCLUSIVE))
     lists = (
         ("never reported", list(map(clean, comparison.unreported.tests))),
-        ("added", [f"{name(listed)}  {clean(listed.status)}" for listed in comparison.added]),
+        (_added(comparison), [f"{name(listed)}  {clean(listed.status)}" for listed in comparison.added]),
         *((fate.partition(" (")[0], list(map(_last, tests))) for fate, tests in _lost(comparison).items()),
         ("renamed", [f"{clean(listed.base_nodeid)} -> {clean(listed.nodeid)}" for listed in comparison.renamed]),
     )

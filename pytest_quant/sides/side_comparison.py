@@ -79,6 +79,8 @@ def compare_sides(base: SideResult, head: SideResult, times: Times, terms: Terms
     )
     return replace(
         comparison.replace_rows((*(explain_row(row, by_series[row.series]) for row in rows), *without)),
+        # It ran what the head did, whatever that is a part of.
+        base=replace(comparison.base, partial=False),
         added=added,
         removed=tuple(lost for lost in comparison.removed if terms.whole or lost.skipped or lost.uncollected),
         notes=(*base.notes, *dirty),

@@ -102,6 +102,8 @@ def test_what_a_killed_run_had_finished_is_added_by_the_next(pytester: pytest.Py
     # Two workers finish in any order, and runs that began within one second have none.
     stored = sorted(sorted(run) for run in _stored(pytester.path))
     assert stored == [["test_it.py::test_next"], ["test_it.py::test_next"], FINISHED]
+    parts = [run.partial for run, _ in open_store(pytester.path / ".quant/history.db").each_run()]
+    assert sorted(parts) == [False, False, True]
 
 
 def test_a_disk_that_takes_no_journal_is_told_and_loses_nothing(pytester: pytest.Pytester) -> None:

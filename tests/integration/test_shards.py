@@ -82,6 +82,7 @@ def test_eight_shards_that_all_report_are_green(pytester: pytest.Pytester, proje
     """Each test ran in one of them; a shard that reports twice changes nothing."""
     shards = [_shard(pytester, group, 8) for group in range(1, 9)]
     assert sum(len(_tests(shard)) for shard in shards) == TESTS
+    assert not any(_run(shard)["partial"] for shard in shards)
     assert _import(project.path, 8, *shards, shards[0]).returncode == 0
     compared = run_command(project.path, "compare", "--markdown")
     assert (compared.returncode, "never reported" in compared.stdout) == (0, False)
@@ -97,6 +98,7 @@ def test_a_shard_of_workers_tells_what_it_left(pytester: pytest.Pytester, projec
     for shard in shards:
         left = _run(shard)["deselected"]
         assert len(left) == len(set(left))
+        assert not _run(shard)["partial"]
         assert set(left) == every - _tests(shard)
     answer = _import(project.path, 3, *shards)
     lost = sorted(every - _tests(shards[0]) - _tests(shards[1]))
@@ -114,6 +116,7 @@ def test_what_no_shard_is_asked_for_is_missed_by_nobody(pytester: pytest.Pyteste
     shards = [_shard(pytester, group, 3, "-k", "00 or plain or skipped", source=source) for group in (1, 2, 3)]
     left = {test for shard in shards for test in _run(shard)["deselected"]}
     assert left == {"test_it.py::test_00", "test_it.py::test_skipped"}
+    assert all(_run(shard)["partial"] for shard in shards)
     assert _import(project.path, 3, *shards).returncode == 0
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from tests.integration.fake_session import run_apart, run_fake, write_fake
 from tests.integration.projects import output
+from tests.support.history_repository import run_command
 from tests.support.in_process import run_here
 from tests.support.repository import ScratchRepository, make_repository, without_ci
 
@@ -99,7 +100,7 @@ def test_what_cannot_be_imported_is_told_with_the_error(
     alone = compared(pytester, "--continue-on-collection-errors", "test_other.py")
     assert "REGRESSION: 1 test not collected" in output(alone)
     assert "no checks" in (folder / "run.md").read_text()
-    assert "1 test removed (partial run" in output(compared(pytester, "test_it.py"))
+    assert "1 test not run here" in output(compared(pytester, "test_it.py"))
 
 
 def test_a_repeated_test_is_the_test(project: Callable[..., ScratchRepository], pytester: pytest.Pytester) -> None:
@@ -132,12 +133,17 @@ def pytest_generate_tests(metafunc):
 
 
 def test_selections_stay_partial_runs(project: Callable[..., ScratchRepository], pytester: pytest.Pytester) -> None:
-    """What is left out by an option is neither gone nor skipped."""
+    """What is left out by an option is neither gone nor skipped, at the end of the run and in the history."""
     other = f"{CHECK}def test_other(): pass\n"
-    project({"test_other.py": other}, {})
+    folder = project({"test_other.py": other}, {}).path
     for choice in (["-k", "kept"], ["--deselect", "test_other.py"], ["--ignore", "test_other.py"], ["test_it.py"]):
         result = compared(pytester, *choice)
-        assert (result.ret, "1 test removed (partial run" in output(result)) == (0, True), choice
+        assert (result.ret, "1 test not run here" in output(result)) == (0, True), choice
+        assert json.loads((folder / "run.json").read_text())["run"]["partial"], choice
+    answer = run_command(folder, "compare")
+    assert (answer.returncode, "1 test not run here" in answer.stdout) == (0, True)
+    assert compared(pytester).ret == 0
+    assert not json.loads((folder / "run.json").read_text())["run"]["partial"]
 
 
 CRASHES = """

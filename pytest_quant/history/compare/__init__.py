@@ -27,7 +27,7 @@ def compare(
     accepted: Mapping[str, BaselineEntry] | None = None,
     earlier: Sequence[CheckSummary] = (),
     strict: bool = False,
-    full_suite: bool = False,
+    full_suite: bool | None = None,
     about: tuple[str, ...] = (),
     unreported: Unreported | None = None,
     runs: Sequence[Run] = (),
@@ -41,11 +41,11 @@ def compare(
         `accepted_since`.
     earlier : summaries of all series in the commits before the base, oldest first, which tell how launches and days
         differ; without any, a difference between two days is proven only where it is large.
-    strict, full_suite, about, unreported : see `Comparison`.
-    runs : see `pair`.
+    strict, about, unreported : see `Comparison`.
+    runs, full_suite : see `pair`.
     """
     unreported = unreported or Unreported()
-    pairs, comparison = pair(base, head, runs)
+    pairs, comparison = pair(base, head, runs, full_suite=full_suite)
     by_series = {each.series: each for each in pairs}
     accepted = accepted or {}
     machines = machines_of(pairs, earlier)
@@ -58,9 +58,9 @@ def compare(
             for listed in comparison.removed
             if listed.nodeid not in unreported.tests
         ),
-        notes=tuple(_notes(base, head)),
+        notes=tuple(_notes(base, head, comparison)),
         strict=strict,
-        full_suite=full_suite,
+        full_suite=not comparison.head.partial,
         about=about,
         unreported=unreported,
     )
@@ -77,7 +77,7 @@ def _drafts(pair: Pair, machines: Mapping[str, Machine]) -> Iterator[Draft]:
     yield from compare_latency(pair, machines)
 
 
-def _notes(base: Sequence[StoredCheck], head: Sequence[StoredCheck]) -> Iterator[str]:
+def _notes(base: Sequence[StoredCheck], head: Sequence[StoredCheck], comparison: Comparison) -> Iterator[str]:
     for name, side in (("base", base), ("head", head)):
         if not side:
             yield f"the {name} has no records"
@@ -85,6 +85,8 @@ def _notes(base: Sequence[StoredCheck], head: Sequence[StoredCheck]) -> Iterator
         yield from (f"the {name}, {count} record{'s' * (count > 1)}: {note}" for note, count in told.items())
         if any(check.run.dirty for check in side):
             yield f"the {name} was run with uncommitted changes"
+        if (comparison.base if name == "base" else comparison.head).partial:
+            yield f"the {name} ran a part of the suite"
         damaged = [check.run.id for check in side if check.record.accuracy and answers_of(check.record.accuracy).damage]
         if damaged:
             remedy = f"pytest-quant history prune --run {damaged[0]} removes the run"

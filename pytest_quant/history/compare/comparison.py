@@ -180,6 +180,7 @@ class Side:
     dirty : a run of it had uncommitted changes.
     runs : runs of pytest.
     checks : records in all of them.
+    partial : each of the runs was one of a part of the suite, so that a test without a record may be there after all.
     """
 
     commit: str | None
@@ -187,6 +188,7 @@ class Side:
     dirty: bool
     runs: Count
     checks: Count
+    partial: bool = False
 
 
 class Word(StrEnum):
@@ -211,15 +213,15 @@ class Comparison:
     base : what is compared with.
     head : what is compared.
     rows : one for each series and quantity, regressions first.
-    added : series that only the head has.
-    removed : series that only the base has, those that the head skipped or could not collect among them.
+    added : series that only the head has; those of a `partial` base may be older.
+    removed : series that only the base has, those that the head skipped, could not collect or did not run among them.
     renamed : tests with another node id, which are also compared in `rows`.
     notes : what else the reader should know, one sentence each.
     family : number of rows that were tested together, at the level `alpha`.
     alpha : probability that any row is called a change by a test where nothing changed, 0..1.
     strict : what cannot be decided has an exit code of its own.
-    full_suite : base and head ran every test, so that a missing one was removed, which is a regression unless the
-        removal was accepted.
+    full_suite : the head ran every test, so that a missing one was removed, which is a regression unless the removal
+        was accepted.
     about : lines that name base and head, and where their records are from.
     unreported : shards of the head that never reported, and tests of the suite that none of them ran; a regression.
     """

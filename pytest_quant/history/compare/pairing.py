@@ -101,20 +101,27 @@ def unit_of_change(unit: str | None) -> str:
 
 
 def pair(
-    base: Sequence[StoredCheck], head: Sequence[StoredCheck], runs: Iterable[Run] = ()
+    base: Sequence[StoredCheck],
+    head: Sequence[StoredCheck],
+    runs: Iterable[Run] = (),
+    *,
+    full_suite: bool | None = None,
 ) -> tuple[list[Pair], Comparison]:
     """Return the series that both have, and their comparison, which has no rows yet.
 
     Records are paired by series key; a removed and an added test are a renamed one when all else of them is equal.
-    `runs` say why the head lacks records; without any, those of its records do.
+    `runs` say why the head lacks records; without any, those of its records do, as they say whether it ran every test
+    if `full_suite` does not. What it did not run is not renamed.
     """
     runs = runs or {check.run.id: check.run for check in head}.values()
+    now = _side(head)
+    now = now if full_suite is None else replace(now, partial=not full_suite)
     complete = _complete_keys([*base, *head])
     bases, heads = _group_by_series(base, complete), _group_by_series(head, complete)
     removed = {key: launches for key, launches in bases.items() if key not in heads}
     added = {key: launches for key, launches in heads.items() if key not in bases}
     lost = {key: explain_loss(key, runs) for key in removed}
-    names = _find_renamed({key: launches for key, launches in removed.items() if not lost[key]}, added)
+    names = _find_renamed({key: launches for key, launches in removed.items() if not (now.partial or lost[key])}, added)
     pairs = [
         _same_version(Pair(key, bases[names.get(key, key)], launches))
         for key, launches in heads.items()
@@ -122,7 +129,7 @@ def pair(
     ]
     comparison = Comparison(
         base=_side(base),
-        head=_side(head),
+        head=now,
         added=tuple(_list_test(key, launches) for key, launches in added.items() if key not in names),
         removed=tuple(
             replace(_list_test(key, removed[key]), **lost[key]) for key in removed if key not in names.values()
@@ -143,6 +150,7 @@ def _side(checks: Sequence[StoredCheck]) -> Side:
         dirty=any(run.dirty for run in runs.values()),
         runs=len(runs),
         checks=len(checks),
+        partial=bool(runs) and all(run.partial for run in runs.values()),
     )
 
 

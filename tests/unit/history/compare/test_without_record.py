@@ -12,7 +12,8 @@ from pytest_quant.cli.accept import accept
 from pytest_quant.history.baselines.acceptance import choose_series
 from pytest_quant.history.compare import compare
 from pytest_quant.history.compare.comparison import Comparison, Word
-from pytest_quant.record import Run
+from pytest_quant.history.rows import StoredCheck
+from pytest_quant.record import Record, Run
 from pytest_quant.report.comparison_text import comparison_json, fault, list_others, verdict
 from pytest_quant.spec import SeriesKey
 from tests.unit.history.compare.launched import key, launch, record_of
@@ -93,6 +94,49 @@ def test_under_strict_a_skipped_test_decides_nothing() -> None:
     base = launch(record_of(GONE))
     assert compare(base, [], runs=[run], full_suite=True, strict=True).exit_code == 3
     assert verdict(compare(base, [], runs=[run], full_suite=True)) == "NOTHING TO COMPARE: 1 test skipped here"
+
+
+def a_part(*records: Record, commit: str, partial: bool = True) -> list[StoredCheck]:
+    """A run that pytest was given node ids for, or one of the whole suite."""
+    run = replace(RUN, id=f"{commit}-{partial}", commit=commit, partial=partial)
+    return [StoredCheck(run, record) for record in records]
+
+
+def test_a_test_that_the_head_did_not_run_is_not_removed() -> None:
+    """What its run says counts, unless the user says that it was all of the suite, or another run of it was."""
+    base, here = launch(record_of(GONE), record_of(HERE)), record_of(HERE)
+    head = a_part(here, commit="head")
+    part = compare(base, head)
+    assert (part.verdict, fault(part), part.notes) == (Word.OK, "", ("the head ran a part of the suite",))
+    assert verdict(part).startswith("NO REGRESSION: 1 test not run here, ")
+    assert dict(list_others(part))["not run here"] == [f"{GONE} ort-int8-static  was PASS"]
+    for result in (
+        compare(base, head, full_suite=True),
+        compare(base, [*head, *a_part(here, commit="head", partial=False)]),
+    ):
+        assert verdict(result).startswith("REGRESSION: 1 test removed, ")
+        assert result.notes == ()
+
+
+def test_a_test_that_the_base_did_not_run_is_not_added() -> None:
+    """It may be older; after another run of the base, of the whole suite, it is new."""
+    kept, other = record_of(HERE), record_of(GONE)
+    head, base = launch(kept, replace(other, backend="trt"), commit="head"), a_part(kept, commit="base")
+    result = compare(base, head)
+    assert verdict(result).endswith(", 1 test without a record in the base")
+    assert "added" not in dict(list_others(result))
+    assert result.notes == ("the base ran a part of the suite",)
+    assert verdict(compare([*base, *a_part(kept, commit="base", partial=False)], head)).endswith(", 1 test added")
+
+
+def test_a_test_that_the_head_did_not_run_has_no_other_name_there() -> None:
+    """Another test of the same engine, which the base did not run, is not compared with it."""
+    base, head = a_part(record_of(GONE), commit="base"), a_part(record_of(HERE), commit="head")
+    result = compare(base, head)
+    assert (result.renamed, result.rows) == ((), ())
+    assert verdict(result) == (
+        "NO REGRESSION: 1 test not run here, 1 test without a record in the base, no series that both have"
+    )
 
 
 def test_a_removal_that_was_accepted_is_not_that_of_a_partial_run() -> None:
