@@ -11,7 +11,7 @@ from pytest_quant.cli.common import existing_history, history_option, project_ro
 from pytest_quant.environment.revision import Repository
 from pytest_quant.errors import UsageError
 from pytest_quant.history import open_store
-from pytest_quant.history.baselines.acceptance import accept_checks, choose_series
+from pytest_quant.history.baselines.acceptance import accept_checks, choose_series, keep_accepted
 from pytest_quant.history.baselines.file import (
     NAME,
     BaselineEntry,
@@ -77,8 +77,11 @@ def accept(
         side = find_side(store, source or "HEAD", root)
         say(f"accepting {side.description}")
         entries = accept_checks(side.checks, texts, reason=reason.strip(), accepted_at=now)
-    after = before | {entry.series.text: entry for entry in entries}
+    kept = [] if removed else [keep_accepted(entry, before.get(entry.series.text)) for entry in entries]
+    after = before | {entry.series.text: entry for entry in kept or entries}
     show_diff(baseline_text(before.values()) if file.exists() else "", baseline_text(after.values()), NAME)
+    if number := sum(entry is not old for entry, old in zip(kept, entries, strict=False)):
+        say(f"what these records lack, latency on some machine or scores, stays as accepted before: {number} series")
     if dry_run:
         say(f"{len(entries)} series would be accepted; nothing was written")
         return

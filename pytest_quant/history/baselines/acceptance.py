@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+
+import msgspec
 
 from pytest_quant.environment.revision import Repository
 from pytest_quant.errors import HistoryError, UsageError, nearest
@@ -75,11 +77,13 @@ def accept(checks: Sequence[StoredCheck], *, reason: str, accepted_at: datetime)
         data=last.record.digests.get("data"),
         size_mb=last.record.resources.size_mb if last.record.resources else None,
         coverage_pct=last.record.coverage.pct if last.record.coverage else None,
-        latency=tuple(
-            sorted(_group_by_machine(fine), key=lambda machine: (sorted(machine.identity.items()), machine.way))
-        ),
+        latency=_sort_latency(_group_by_machine(fine)),
         scores=_scores(accuracy),
     )
+
+
+def _sort_latency(latency: Iterable[AcceptedLatency]) -> tuple[AcceptedLatency, ...]:
+    return tuple(sorted(latency, key=lambda machine: (sorted(machine.identity.items()), machine.way)))
 
 
 def _scores(accuracy: AccuracyResult | None) -> AcceptedScores | None:
@@ -158,6 +162,29 @@ def accept_checks(
             fix="run the tests on a machine that can run them",
         )
     return entries
+
+
+def keep_accepted(entry: BaselineEntry, before: BaselineEntry | None) -> BaselineEntry:
+    """Return `entry` with the figures of `before` that its records lack; `entry` itself if they lack none.
+
+    They are the latency on machines, and in ways of timing, that `entry` has no latency of, and the scores if it has
+    none: a run may leave out either.
+
+    Parameters
+    ----------
+    entry : what is accepted now.
+    before : what the file has of the series; ``None`` for nothing.
+    """
+    if before is None:
+        return entry
+    timed = [(dict(figures.identity), figures.way) for figures in entry.latency]
+    kept = tuple(figures for figures in before.latency if (dict(figures.identity), figures.way) not in timed)
+    figures: dict[str, object] = {"latency": _sort_latency([*entry.latency, *kept])} if kept else {}
+    if entry.candidate_score is entry.drop is None and before.drop is not None:
+        # The data too, for a drop holds on those alone.
+        scored = ("candidate_score", "drop", "unit", "data", "scores")
+        figures |= {name: getattr(before, name) for name in scored}
+    return msgspec.structs.replace(entry, **figures) if figures else entry
 
 
 def find_accepted(root: Path, base: Sequence[StoredCheck], head: Sequence[StoredCheck]) -> dict[str, BaselineEntry]:

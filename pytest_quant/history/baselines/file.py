@@ -76,7 +76,7 @@ class BaselineEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     candidate_score, drop : in `unit`.
     data : digest of the evaluation data; a drop on other data is not compared.
     size_mb, coverage_pct : of the candidate, which `pytest-quant compare` takes as accepted.
-    latency : one for each machine with records.
+    latency : one for each machine with records, of this commit or accepted earlier.
     scores : of single samples, where they were given.
     """
 

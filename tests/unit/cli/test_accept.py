@@ -79,6 +79,21 @@ def test_only_the_lines_that_change_are_shown(scratch: ScratchRepository) -> Non
     assert not any(line.startswith(("-speedup", "+speedup", "-test", "+test")) for line in shown)
 
 
+def test_a_run_without_latency_takes_none_away(scratch: ScratchRepository) -> None:
+    """As one of ``--quant-no-latency``; the line that says so counts the series."""
+    _add(scratch, [a_pass(), _trt()])
+    _accept()
+    timed = read_baselines(scratch.path / NAME)
+    untimed = [replace(with_accuracy(record, drop=0.1), latency=None) for record in (a_pass(), _trt())]
+    _add_run(scratch, replace(RUN, id="20260203T000000Z-bb", commit=scratch.commit("2")), untimed)
+    shown = _accept().stdout
+    after = read_baselines(scratch.path / NAME)
+    assert [entry.drop for entry in after.values()] == [0.1, 0.1]
+    assert [entry.latency for entry in after.values()] == [entry.latency for entry in timed.values()]
+    assert "stays as accepted before: 2 series" in shown
+    assert "stays as accepted before" not in _accept("--removed", "--series", "trt-int8").stdout
+
+
 def test_some_series_are_accepted_and_the_others_stay(scratch: ScratchRepository) -> None:
     """By a part of their name."""
     _add(scratch, [a_pass(), _trt()])

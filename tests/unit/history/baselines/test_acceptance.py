@@ -10,12 +10,12 @@ import pytest
 from msgspec.structs import replace as replace_entry
 
 from pytest_quant.errors import UsageError
-from pytest_quant.history.baselines.acceptance import accept, choose_series, find_accepted
+from pytest_quant.history.baselines.acceptance import accept, choose_series, find_accepted, keep_accepted
 from pytest_quant.history.baselines.file import NAME, AcceptedLatency, BaselineEntry, write_baselines
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.result import Environment, LaunchFigures, Status
 from tests.support.repository import ScratchRepository, make_repository
-from tests.unit.record.examples import RUN, a_check, a_pass, a_record, unavailable, with_latency
+from tests.unit.record.examples import RUN, a_check, a_pass, a_record, unavailable, with_accuracy, with_latency
 
 _NOW = datetime(2026, 3, 4, tzinfo=UTC)
 _OTHER = replace(RUN, id="20260103T000000Z-other", environment=Environment({"cpu": "Another"}, {}))
@@ -70,6 +70,31 @@ def test_a_timing_that_is_not_to_be_trusted_is_left_out() -> None:
     entry = accept([StoredCheck(RUN, noisy)], reason="r", accepted_at=_NOW)
     assert entry is not None
     assert (entry.drop, entry.latency) == (0.28, ())
+
+
+def test_what_a_record_lacks_stays_as_it_was_accepted() -> None:
+    """Latency on each machine and in each way, and the scores with their data: a run may leave out either."""
+
+    def entry(*checks: StoredCheck) -> BaselineEntry:
+        accepted = accept(checks, reason="r", accepted_at=_NOW)
+        assert accepted is not None
+        return accepted
+
+    half = with_latency(a_pass(), reference_precision="fp16", speedup=1.25)
+    before = entry(StoredCheck(RUN, half), StoredCheck(_OTHER, a_pass()), StoredCheck(RUN, a_pass()))
+    untimed = entry(StoredCheck(_SECOND, replace(with_accuracy(a_pass(), drop=0.1), latency=None)))
+    kept = keep_accepted(untimed, before)
+    assert (kept.run, kept.drop, kept.latency) == (_SECOND.id, 0.1, before.latency)
+    faster = entry(_faster(2.5))
+    assert [(each.way, each.speedup) for each in keep_accepted(faster, before).latency] == [
+        ((), 2.5),
+        (("against fp16",), 1.25),
+        ((), 1.9475),
+    ]
+    scoreless = entry(StoredCheck(_SECOND, replace(a_pass(), accuracy=None, digests={})))
+    assert (keep_accepted(scoreless, before).drop, keep_accepted(scoreless, before).data) == (0.28, "def456")
+    assert keep_accepted(before, before) is before
+    assert keep_accepted(faster, None) is faster
 
 
 @pytest.mark.parametrize("status", [Status.FAIL, Status.ERROR])
