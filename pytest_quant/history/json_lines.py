@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
+from shlex import quote
 from typing import BinaryIO, TypeAlias
 
 from pytest_quant.errors import HistoryError
@@ -24,6 +25,20 @@ MOST_LINE_BYTES = 256_000_000
 """The document of 60 000 checks; of a longer line, which would fill the memory, the beginning alone is read."""
 
 RunWithRecords: TypeAlias = tuple[Run, tuple[Record, ...]]
+
+_THEN = "then import exported.jsonl"
+_OF_AN_EXPORT = "name a file of pytest-quant history export, of an unfinished run, or of --quant-json"
+_OTHER_FILES = {
+    b"SQLite format 3\0": (
+        "a database, as a history is",
+        f"pytest-quant history export exported.jsonl --history {{file}}, {_THEN}",
+    ),
+    b"\x1f\x8b": ("compressed by gzip", f"gzip -dc {{file}} > exported.jsonl, {_THEN}"),
+    b"\x28\xb5\x2f\xfd": ("compressed by zstd", f"zstd -dc {{file}} > exported.jsonl, {_THEN}"),
+    b"PK\x03\x04": ("a ZIP archive", "unzip {file}, then import the files in it"),
+    b"PAR1": ("a table of Parquet, which holds no runs", _OF_AN_EXPORT),
+}
+"""By their first bytes: what a file is that holds no lines, and the next step."""
 
 
 def run_line(run: Run, records: Sequence[Record | EncodedRecord]) -> bytes:
@@ -46,8 +61,7 @@ def read_runs(path: Path, where: str = "") -> Iterator[RunWithRecords]:
     ------
     HistoryError : the file cannot be read, or has other contents; the message names the line.
     """
-    fix = "name a file of pytest-quant history export, of an unfinished run, or of --quant-json"
-    with file_errors(HistoryError, f"{where or path} cannot be read", fix), open_file(path) as stream:
+    with file_errors(HistoryError, f"{where or path} cannot be read", _OF_AN_EXPORT), open_file(path) as stream:
         yield from read_lines(stream, where or str(path))
 
 
@@ -68,6 +82,9 @@ def _each_line(stream: BinaryIO, where: str) -> Iterator[RunWithRecords]:
     number = 0
     while line := stream.readline(MOST_LINE_BYTES):
         number += 1
+        for beginning, (what, fix) in _OTHER_FILES.items() if number == 1 else ():
+            if line.startswith(beginning):
+                raise HistoryError(f"{where} cannot be read: it is {what}", fix=fix.format(file=quote(where)))
         if number == 1 and line.strip() == b"{":
             # A document on many lines is that of --quant-json, and fills the file.
             line += stream.read(MOST_LINE_BYTES)
@@ -97,5 +114,5 @@ def _read(line: bytes, place: str) -> Iterator[RunWithRecords]:
             f"{place}: not JSON of a run: {error}",
             value=line[:80].decode("utf-8", "backslashreplace").rstrip(),
             allowed="one run in each line, as pytest-quant wrote it",
-            fix="remove the line, and import the file again; nothing of it was imported",
+            fix=f"remove the line, and import the file again, or {_OF_AN_EXPORT}; nothing of it was imported",
         ) from error

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -46,6 +48,17 @@ def test_a_bad_line_imports_nothing_of_any_file(place: Path, tmp_path: Path) -> 
     with pytest.raises(HistoryError, match=r"bad\.jsonl, line 2"):
         _run("history", "import", "all.jsonl", "bad.jsonl", "--history", "new.db")
     assert not (tmp_path / "new.db").exists()
+
+
+def test_a_database_is_exported_before_it_is_imported(place: Path, tmp_path: Path) -> None:
+    """As the message says, whose command works as printed, for a name with a blank too."""
+    team = str(shutil.copy(place, tmp_path / "the team.db"))
+    with pytest.raises(HistoryError, match=r"the team\.db cannot be read: it is a database") as caught:
+        _run("history", "import", team, "--history", "new.db")
+    command, _, then = str(caught.value.fix).partition(", ")
+    assert _run(*shlex.split(command)[1:]).exit_code == 0
+    assert then == "then import exported.jsonl"
+    assert "2 of 2 runs added" in _run("history", "import", "exported.jsonl", "--history", "new.db").stdout
 
 
 def test_an_export_that_fails_leaves_the_old_file(place: Path, tmp_path: Path) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import subprocess
 import sys
+import zipfile
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -95,6 +98,21 @@ def test_what_is_not_understood_is_named_by_its_line(line: bytes, text: str) -> 
     with pytest.raises(HistoryError, match="the file, line 4: ") as caught:
         list(read_lines(io.BytesIO(_written() + line + b"\n"), "the file"))
     assert text in str(caught.value)
+
+
+def _zipped(text: bytes) -> bytes:
+    with zipfile.ZipFile(archive := io.BytesIO(), "w") as file:
+        file.writestr("runs.jsonl", text)
+    return archive.getvalue()
+
+
+@pytest.mark.parametrize(("packed", "what"), [(gzip.compress, "compressed by gzip"), (_zipped, "a ZIP archive")])
+def test_a_packed_file_is_called_what_it_is(packed: Callable[[bytes], bytes], what: str) -> None:
+    """A line of it cannot be removed."""
+    with pytest.raises(HistoryError, match=f"the file cannot be read: it is {what}") as caught:
+        list(read_lines(io.BytesIO(packed(_written())), "the file"))
+    assert "'the file'" in str(caught.value.fix)
+    assert "remove the line" not in str(caught.value)
 
 
 @pytest.mark.parametrize("field", ["reference_correct", "candidate_correct", "candidate_scores"])
