@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pytest_quant.result import AccuracyResult, Portability, Status, Verdict
 from pytest_quant.spec import LIMITS, Check, Limits
 from pytest_quant.verdict.accuracy_limits import accuracy_verdicts
-from pytest_quant.verdict.rules import OUTPUTS
 
 CPUS = "cpus"
 """The limit on the processors that a verdict holds on."""
@@ -62,7 +61,7 @@ def _grows_by(here: AccuracyResult, there: AccuracyResult) -> float:
 
 
 def _is_no_worse(here: Verdict | None, there: Verdict) -> bool:
-    if here is None or here.observed is None or there.observed is None or there.limit == OUTPUTS:
+    if here is None or here.observed is None or there.observed is None:
         return False
     row = LIMITS.get(there.limit.partition("[")[0])
     # Of outputs that are broken the fewest are best.

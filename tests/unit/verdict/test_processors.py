@@ -104,9 +104,3 @@ def test_the_limit_is_what_is_known(cpus: str, found: Portability | None, status
 def test_a_mark_that_names_no_processors_has_no_such_verdict() -> None:
     """Then it is a note."""
     assert not list(processor_verdicts(_check(""), _BROKEN))
-
-
-def test_an_output_that_is_broken_here_too_says_nothing_of_the_processor() -> None:
-    """It has no figure to compare."""
-    broken = replace(HERE, faults=(OutputFault("y", "not finite", 3, "NaN"),))
-    assert judge_elsewhere(Limits(), broken, broken, None, None)[0] is None
