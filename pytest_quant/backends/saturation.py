@@ -53,9 +53,14 @@ def largest_pair(weights: NDArray[Any]) -> int:
     most = 2 * _LARGEST_U8 * max(int(weights.max()), -int(weights.min()))
     if most <= MOST:
         return most
-    padded = np.concatenate([weights, np.zeros((2, *weights.shape[1:]), weights.dtype)])
-    ordered = np.partition(padded, (1, -2), axis=0).astype(np.int32)
-    return _LARGEST_U8 * int(max(ordered[-2:].sum(0).max(), -ordered[:2].sum(0).min(), 0))
+    # Two passes of a maximum are much faster than sorting.
+    sums = []
+    for signed in (weights.astype(np.int16), -weights.astype(np.int16)):
+        first = signed.argmax(0)[None]
+        largest = np.take_along_axis(signed, first, 0)
+        np.put_along_axis(signed, first, 0, 0)
+        sums.append(int((largest.clip(0) + signed.max(0).clip(0)).max()))
+    return _LARGEST_U8 * max(sums)
 
 
 @dataclass(frozen=True, slots=True)

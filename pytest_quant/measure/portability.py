@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -15,14 +14,11 @@ import numpy as np
 from pytest_quant.backends import Outputs
 from pytest_quant.backends.saturation import Exposed, OlderCpu
 from pytest_quant.cache import Cache
-from pytest_quant.clocks import REAL
 from pytest_quant.data import Batch, Data
-from pytest_quant.errors import BuildError
 from pytest_quant.files import temporary_folder
 from pytest_quant.measure.batching import OpenEngine, run_batches
 from pytest_quant.measure.build import CANNOT_BE_PACKED, BuiltEngine, Tools
 from pytest_quant.measure.pipeline import EnginePair, Measurement
-from pytest_quant.measure.steps import Steps
 from pytest_quant.result import AccuracyResult, Portability
 from pytest_quant.spec import Check
 from pytest_quant.verdict import Judge
@@ -30,8 +26,12 @@ from pytest_quant.verdict import Judge
 _MEASURED, _SIMULATED = 64, 16
 """Most samples that run on an older processor, and that are simulated."""
 
-_SIMULATION_S, _EMULATION_S = 2.0, 600.0
-"""Longest simulation, and longest run on an older processor."""
+_SIMULATED_MACS, _EMULATED_MACS = 20e6, 40e9
+"""Most multiply-accumulates of a sample that is simulated, which takes some ms for a million; and of all samples that
+run on an older processor, but for the fewest, which takes a minute or two under QEMU."""
+
+_FEWEST = 8
+_LONGEST_S = 600.0
 
 _KEPT_BYTES = 256 << 20
 """Of the outputs of all these samples."""
@@ -71,12 +71,16 @@ def find_portability(measurement: Measurement, opened: OpenEngine, judge: Judge,
     if is_narrow:
         accuracy = measurement.accuracy
         return _judge(unknown, accuracy, accuracy, judge, check, "this processor, which has no VNNI")
-    pair = replace(measurement.bench, candidate=opened)
+    pair, counted = replace(measurement.bench, candidate=opened), [op.macs for op in measurement.coverage.by_op]
+    macs = sum(each or 0 for each in counted) / measurement.bench.latency_batch_size
     if built.spec.cpus in ("any", "avx2"):
-        return _measure(pair, older, unknown, judge, tools)
+        most = max(_FEWEST, min(_MEASURED, int(_EMULATED_MACS / max(macs, 1.0))))
+        return _measure(pair, older, unknown, judge, tools, most)
     if exposed is None:
         return replace(unknown, reason="whether sums of two products pass 16 bits is not seen: cpus='any' measures it")
-    return _simulate(pair, unknown, judge, tools.cache)
+    unknown = replace(unknown, reason="sums of two products can pass 16 bits: cpus='any' measures what that does")
+    # Small models take no time, and large ones would take more than the rest of the check.
+    return _simulate(pair, unknown, judge, tools.cache) if 0.0 < macs <= _SIMULATED_MACS else unknown
 
 
 def _find_exposed(built: BuiltEngine, cache: Cache) -> tuple[Exposed, ...] | None:
@@ -91,8 +95,10 @@ def _find_exposed(built: BuiltEngine, cache: Cache) -> tuple[Exposed, ...] | Non
     return None if rows is None else tuple(Exposed(*row) for row in rows)
 
 
-def _measure(pair: EnginePair, older: OlderCpu | None, unknown: Portability, judge: Judge, tools: Tools) -> Portability:
-    """Run the candidate by the kernels of an older processor, and judge the limits there."""
+def _measure(
+    pair: EnginePair, older: OlderCpu | None, unknown: Portability, judge: Judge, tools: Tools, most: int
+) -> Portability:
+    """Run the candidate on at most so many samples by the kernels of an older processor, and judge the limits there."""
     candidate = pair.candidate
     built = candidate.built
     if older is None or older.missing:
@@ -105,9 +111,9 @@ def _measure(pair: EnginePair, older: OlderCpu | None, unknown: Portability, jud
 
     def run_there(batches: list[Batch]) -> list[Outputs]:
         feeds = [batch.feeds for batch in batches]
-        return older.run(built.evaluation_engine.spec, built.folder, feeds, _EMULATION_S)
+        return older.run(built.evaluation_engine.spec, built.folder, feeds, _LONGEST_S)
 
-    data = pair.data.some(_fitting(candidate, _MEASURED))
+    data = pair.data.some(_fitting(candidate, most))
     few = _FewSamples(pair, data, tools.cache)
     with tools.steps.show(f"running {built.name} on {data.n} samples on a processor without VNNI: {older.name}"):
         try:
@@ -121,28 +127,19 @@ def _measure(pair: EnginePair, older: OlderCpu | None, unknown: Portability, jud
 def _simulate(pair: EnginePair, unknown: Portability, judge: Judge, cache: Cache) -> Portability:
     """Compute exposed products of matrices with sums that saturate, which can only show that they do harm."""
     built = pair.candidate.built
-    unknown = replace(unknown, reason="sums of two products can pass 16 bits: cpus='any' measures what that does")
-    if not pair.candidate.pads and pair.candidate.spec.scheme != "dynamic":
-        pair = replace(pair, candidate=replace(pair.candidate, batch_size=1))
 
     def run_saturating(batches: list[Batch]) -> list[Outputs]:
         with temporary_folder() as work:
             engine = built.backend.saturate(built.evaluation_engine.spec, built.folder, work)
             if engine is None:
                 return []
-            # Ends a run, so that a large model costs no more than this.
-            engine.watch = Steps(lambda _: None, _SIMULATION_S).watch
-            runs: list[Outputs] = []
-            ends_s = REAL.perf_counter() + _SIMULATION_S
-            with engine, suppress(BuildError):
-                while len(runs) < len(batches) and REAL.perf_counter() < ends_s:
-                    runs += run_batches(engine, batches[len(runs) : len(runs) + 1])
-        return runs if len(runs) == len(batches) else []
+            with engine:
+                return run_batches(engine, batches)
 
     data = pair.data.some(_fitting(pair.candidate, _SIMULATED))
     few = _FewSamples(pair, data, cache)
     there = few.compare("saturating sums", run_saturating)
-    here = few.compare("this processor", partial(run_batches, pair.candidate.engine))
+    here = few.compare("this processor", partial(run_batches, pair.candidate.engine)) if there else None
     found = _judge(unknown, here, there, judge, pair.check, f"a simulation of its matrices on {data.n} samples")
     # Products that are not simulated may saturate too.
     return replace(found, how="simulated") if found.holds == "vnni" else unknown
