@@ -47,7 +47,7 @@ def judge_elsewhere(
         return None, f"the error is larger there, and no limit says how large it may be: {changed}"
     for verdict in theirs:
         if verdict.status is not Status.PASS and not (is_close and _is_no_worse(ours.get(verdict.limit), verdict)):
-            return None, f"{verdict.limit} is not decided there, {verdict.reason}; {changed}"
+            return None, f"these samples do not decide {verdict.limit} there: {changed}"
     return "any", changed
 
 
