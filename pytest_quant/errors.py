@@ -19,7 +19,7 @@ Each message says what was wrong, the value, what was allowed and the next step.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from pytest_quant.printable import clean_lines
 
@@ -105,12 +105,18 @@ class HistoryError(QuantError):
     """Records could not be written or read back."""
 
 
-def nearest(name: str, choices: Iterable[str]) -> str:
-    """Return ``"did you mean 'x'? known: a, b, c"`` for an unknown `name`."""
-    names = sorted(choices)
-    close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+def nearest(name: str, choices: Iterable[str], others: Mapping[str, str] | None = None) -> str:
+    """Return ``"did you mean 'x'? known: a, b, c"`` for an unknown `name`; case does not count.
+
+    `others` are names that people know some of the choices by, in small letters.
+    """
+    names, small = sorted(choices), name.lower()
+    by_small = {choice.lower(): choice for choice in names}
+    close = difflib.get_close_matches(small, by_small, n=3, cutoff=0.5)
     # Two letters in the wrong order are the likeliest slip, and difflib does not tell it from another letter.
-    close.sort(key=lambda choice: sorted(choice) != sorted(name))
+    close.sort(key=lambda choice: sorted(choice) != sorted(small))
+    known = (others or {}).get(small)
+    close = [known] if known in names else [by_small[choice] for choice in close]
     hint = f"did you mean '{close[0]}'? " if close else ""
     return f"{hint}known: {', '.join(names)}"
 

@@ -169,8 +169,11 @@ def count(at_least: int = 1) -> Reader[int]:
     return Reader(f"an int of at least {at_least}", form, refusal)
 
 
-def choice_of(*choices: T) -> Reader[T]:
-    """Return the reader of some values, which are compared together with their types: True is not 1."""
+def choice_of(*choices: T, others: Mapping[str, str] | None = None) -> Reader[T]:
+    """Return the reader of some values, which are compared together with their types: True is not 1.
+
+    `others` : see `nearest`.
+    """
 
     def form(_: str, value: object) -> T | None:
         return next((choice for choice in choices if (type(value), value) == (type(choice), choice)), None)
@@ -179,7 +182,7 @@ def choice_of(*choices: T) -> Reader[T]:
         names = [str(choice) for choice in choices]
         if not isinstance(value, str):
             return UsageError(f"{name} must be a name", value=repr(value), allowed=", ".join(sorted(names)))
-        return UsageError(f"unknown {name} '{value}'", allowed=nearest(value, names))
+        return UsageError(f"unknown {name} '{value}'", allowed=nearest(value, names, others))
 
     return Reader(", ".join(map(repr, choices)), form, refusal)
 

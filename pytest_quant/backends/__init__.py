@@ -33,6 +33,17 @@ def backend_names() -> tuple[str, ...]:
     return tuple(sorted(find_registered(GROUP, "backend")))
 
 
+_OTHER_NAMES = {
+    **dict.fromkeys(("onnx", "onnxruntime", "onnx-runtime", "onnx_runtime"), "ort"),
+    "onnxruntime-gpu": "ort-cuda",
+}
+
+
+def nearest_backend(name: str) -> str:
+    """Return which backend an unknown `name` may mean, and all there are."""
+    return nearest(name, backend_names(), _OTHER_NAMES)
+
+
 @cache
 def get_backend(name: str) -> Backend:
     """Return the backend called `name`.
@@ -43,7 +54,7 @@ def get_backend(name: str) -> Backend:
     """
     table = find_registered(GROUP, "backend")
     if name not in table:
-        raise UsageError(f"unknown backend '{name}'", allowed=nearest(name, table))
+        raise UsageError(f"unknown backend '{name}'", allowed=nearest_backend(name))
     kind = table[name].load()
     if not (isinstance(kind, type) and issubclass(kind, Backend)):
         raise UsageError(

@@ -120,6 +120,9 @@ BUILTIN = {
 GROUP = "pytest_quant.metrics"
 
 
+_OTHER_NAMES = {"acc": "top1", "accuracy": "top1", "em": "exact_match", "ppl": "perplexity"}
+
+
 @cache
 def metric_by_name(name: str) -> ResolvedMetric | Metric:
     """Return the metric called `name`; those of third parties are not loaded before.
@@ -130,7 +133,7 @@ def metric_by_name(name: str) -> ResolvedMetric | Metric:
     """
     table: dict[str, ResolvedMetric | EntryPoint] = {**BUILTIN, **find_registered(GROUP, "metric", BUILTIN)}
     if name not in table:
-        raise UsageError(f"unknown metric '{name}'", allowed=nearest(name, table))
+        raise UsageError(f"unknown metric '{name}'", allowed=nearest(name, table, _OTHER_NAMES))
     metric = table[name]
     if isinstance(metric, ResolvedMetric):
         return metric

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from pytest_quant.backends import TARGET, backend_names, get_backend
+from pytest_quant.backends import TARGET, backend_names, get_backend, nearest_backend
 from pytest_quant.environment.revision import path_in_checkout
-from pytest_quant.errors import BackendUnavailable, QuantError, UsageError, nearest
+from pytest_quant.errors import BackendUnavailable, QuantError, UsageError
 from pytest_quant.marks import NAME, is_marked, marks_of_parameters, own_marks
 from pytest_quant.marks.expansion import check_backends, check_id, checks_of, combine, series_nodeid, sort_closest_first
 from pytest_quant.marks.keys import MarkKeys
@@ -66,7 +66,7 @@ def refuse_unknown_names(config: pytest.Config) -> None:
     for option, names in (("--quant-backend", (settings.backend,)), ("--quant-require", settings.require)):
         for name in names:
             if name not in registered:
-                raise pytest.UsageError(clean(f"{option}: unknown backend '{name}'; {nearest(name, registered)}"))
+                raise pytest.UsageError(clean(f"{option}: unknown backend '{name}'; {nearest_backend(name)}"))
     try:
         pick_columns(settings.columns)
     except UsageError as error:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pluggy
 import pytest
 
-from pytest_quant.backends import backend_names
+from pytest_quant.backends import backend_names, nearest_backend
 from pytest_quant.environment.revision import git_trouble
-from pytest_quant.errors import HistoryError, QuantError, UsageError, nearest
+from pytest_quant.errors import HistoryError, QuantError, UsageError
 from pytest_quant.history import INSTALL, missing_libraries, open_store
 from pytest_quant.history.unfinished_runs import UnfinishedRun, recover
 from pytest_quant.host import quote
@@ -218,7 +218,7 @@ def faults_of_required(required: Collection[str], used: Collection[str], *, all_
     unknown = [name for name in required if name not in registered]
     unused = [name for name in required if name in registered and name not in used] if all_ran else []
     return [
-        *(f"--quant-require: unknown backend '{name}'; {nearest(name, registered)}" for name in unknown),
+        *(f"--quant-require: unknown backend '{name}'; {nearest_backend(name)}" for name in unknown),
         *(f"--quant-require: no test used '{name}'" for name in unused),
     ]
 
