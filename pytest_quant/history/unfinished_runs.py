@@ -32,7 +32,9 @@ from pytest_quant.record.record import plain
 if TYPE_CHECKING:
     from pytest_quant.history.store import Store
 
-_SUFFIX = ".unfinished"
+SUFFIX = ".unfinished"
+"""Of the file of a run that is not in the history yet."""
+
 _LOCK = ".lock"
 
 
@@ -69,7 +71,7 @@ class UnfinishedRun:
     def __init__(self, place: str | Path, root: Path, run: Run) -> None:
         beginning = _path_prefix(place, root)
         prepare_folder(beginning.parent)
-        self.file = beginning.with_name(f"{beginning.name}.{run.id}{_SUFFIX}")
+        self.file = beginning.with_name(f"{beginning.name}.{run.id}{SUFFIX}")
         self._run = encode(plain(run, "run"))
         self._lock = FileLock(f"{self.file}{_LOCK}")
         # Before there is a file that another process could take for that of a dead run.
@@ -133,7 +135,7 @@ def _list_left_files(beginning: Path) -> list[Path]:
         return []
     # A run that died between its file and the lock of it left the lock alone.
     files = {name.removesuffix(_LOCK): None for name in names if name.startswith(f"{beginning.name}.")}
-    return [beginning.with_name(name) for name in files if name.endswith(_SUFFIX)]
+    return [beginning.with_name(name) for name in files if name.endswith(SUFFIX)]
 
 
 def _release(lock: FileLock) -> None:

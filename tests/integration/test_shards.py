@@ -166,7 +166,9 @@ def test_a_shard_that_was_killed_is_not_whole(pytester: pytest.Pytester, project
         "shards that never reported: 1/2",
         *(f"never reported: {test}" for test in left),
     ]
-    assert "2 of 2 runs added" in answer.stdout
+    added, may_go = answer.stdout.splitlines()
+    assert added.startswith("2 of 2 runs added")
+    assert may_go == f"all of {journal} is in the history now, so it may be removed"
 
 
 def test_no_file_at_all_is_red(pytester: pytest.Pytester, project: ScratchRepository) -> None:
