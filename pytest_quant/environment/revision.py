@@ -282,8 +282,8 @@ class Repository:
             raise UsageError(
                 f"git knows no repository at {self.root}",
                 value=answer.error,
-                fix="run it in a repository with a commit, which git init and git commit make; else compare ids that "
-                "pytest-quant history lists",
+                fix="run it in a repository with a commit, which git init, git add and git commit make; only "
+                "pytest-quant compare does without one, with two ids of pytest-quant history",
             )
         return None
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import mean
 from typing import TYPE_CHECKING
 
-from pytest_quant.environment.revision import Committed, Repository, git_state
+from pytest_quant.environment.revision import Committed, Repository, find_checkout, git_state
 from pytest_quant.errors import HistoryError, UsageError
 from pytest_quant.history.baselines.file import NAME, BaselineEntry, read_baselines
 from pytest_quant.history.baselines.launch_history import (
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pytest_quant.history.store import Store
 
 _NOT_ACCEPTED = "no record of this series was accepted"
+_NO_REPOSITORY = "there is no git repository: make one, git init, with a first commit, and run again"
 
 # A regressed record is never a baseline, or each further loss would be measured from the one before.
 _NEVER_A_BASE = (Status.FAIL, Status.ERROR, Status.UNAVAILABLE)
@@ -170,8 +171,10 @@ class Baselines:
     def _merge_base(self) -> _MergeBase:
         if self._open_history is None:
             return _MergeBase([], f"{_NOT_ACCEPTED}, and the history is turned off")
+        state = git_state(self._root)
+        if state is None and find_checkout(self._root.resolve()) is None:
+            return _MergeBase([], f"{_NOT_ACCEPTED}, and {_NO_REPOSITORY}")
         try:
-            state = git_state(self._root)
             git = Repository(self._root)
             recorded = self._open_history()
             base = select_base(recorded.commits, git, dirty=bool(state and state.dirty))

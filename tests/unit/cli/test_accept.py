@@ -104,6 +104,15 @@ def test_some_series_are_accepted_and_the_others_stay(scratch: ScratchRepository
     assert [baseline.reason for baseline in read_baselines(scratch.path / NAME).values()] == ["another", entry.reason]
 
 
+def test_outside_of_git_the_step_is_one_of_accept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ids of runs can be compared there, and no run without a commit can be accepted."""
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    monkeypatch.chdir(tmp_path)
+    open_store(tmp_path / ".quant" / "history.db").append(replace(RUN, commit=None), [a_pass()])
+    with pytest.raises(UsageError, match="git init, git add and git commit make; only pytest-quant compare does"):
+        _accept()
+
+
 @pytest.mark.parametrize(
     ("run", "records", "message"),
     [

@@ -194,7 +194,7 @@ def test_a_red_merge_base_gives_way_to_the_nearest_usable_commit(
     assert verdict.reason.endswith(result.note)
 
 
-def test_nothing_to_compare_with_says_why(scratch: ScratchRepository, tmp_path: Path) -> None:
+def test_nothing_to_compare_with_says_why(scratch: ScratchRepository, tmp_path_factory: pytest.TempPathFactory) -> None:
     """No records, no history, no repository, a history that is damaged: each in its own words."""
     assert "there are no records of" in _why(_of_merge_base(scratch))
     assert "the history is turned off" in _why(_accepted(scratch.path).find(_SERIES, None))
@@ -202,6 +202,10 @@ def test_nothing_to_compare_with_says_why(scratch: ScratchRepository, tmp_path: 
     def broken() -> Store:
         raise HistoryError("the history x cannot be opened", value="file is not a database")
 
+    no_repository = "there is no git repository: make one, git init, with a first commit, and run again"
+    assert _why(Baselines(tmp_path_factory.mktemp("outside"), broken, _HERE).find(_SERIES, None)).endswith(
+        no_repository
+    )
     baselines = Baselines(scratch.path, broken, _HERE)
     assert "the history x cannot be opened: file is not a database" in _why(baselines.find(_SERIES, None))
 
