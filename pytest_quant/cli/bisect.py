@@ -69,8 +69,8 @@ def bisect(test: str, good: str, others: tuple[str, ...], limit: float | None) -
             say(f"error: {test} is not worse at BAD than at GOOD", color="red", err=True)
             sys.exit(_NO_REGRESSION)
         if word != "bad":
-            why = f"error: {test} cannot be compared, for the reason above"
-            say(f"{why}; pytest --collect-only at GOOD and at BAD shows the tests of each", color="red", err=True)
+            step = f"; {find_step(compared[last], f'{first[:12]}..{last[:12]}')}" if last in compared else ""
+            say(f"error: {test} cannot be compared, for the reason above{step}", color="red", err=True)
             sys.exit(_NO_ANSWER)
         # In the tree of BAD, so that a search of the user in the checkout goes on undisturbed.
         tree = place / f"tree-{last}"
@@ -123,6 +123,20 @@ def word_of(comparison: Comparison, head: SideResult) -> tuple[str, str]:
         return "skip", _explain_nothing(head)
     figures = [f"{row.quantity} {row.change or 0.0:+.3g} {row.change_unit}" for row in worse or comparison.rows]
     return "bad" if worse else "good", "; ".join(figures)
+
+
+def find_step(comparison: Comparison, between: str) -> str:
+    """Return what to do next if BAD is not judged; `between` is a range of git, from GOOD to BAD."""
+    undecided = comparison.select_rows(Outcome.INCONCLUSIVE, Outcome.NO_BASELINE)
+    if not undecided:
+        return "pytest --collect-only at GOOD and at BAD shows the tests of each"
+    row = undecided[0]
+    if row.outcome is Outcome.NO_BASELINE and row.quantity == "accuracy":
+        return f"name as GOOD the commit that changed the data or the metric: git log --oneline {between} lists them"
+    if row.change is not None:
+        return "a larger --limit, or a machine that does nothing else, can decide"
+    side = "GOOD" if row.outcome is Outcome.NO_BASELINE else "BAD"
+    return f"name as {side} another commit, at which the test can be measured"
 
 
 def _explain_nothing(left: SideResult) -> str:
