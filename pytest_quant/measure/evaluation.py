@@ -337,8 +337,14 @@ def _refuse(limit: str, data: Data, outputs: Outputs, output: str) -> None:
         )
     wrap = "wrap yours: metric=Metric(fn, better='higher')"
     fix = wrap if data.labels == "object" else f"name one in the mark, metric='mae' for labels of its shape, or {wrap}"
+    what = f"labels of type {data.label_type}" if data.label_type else f"{data.labels} labels"
     if has_classes and data.labels != "int":
-        fix = f"for classes give their indices as labels, labels.astype('int64') if they are floats; else {fix}"
+        how = "labels.astype('int64') if they are floats"
+        first = next(data.batches(1)).labels
+        if first is not None and first.dtype.kind == "f" and first.size > 1:
+            how = "labels.argmax(axis=1) if they are one-hot"
+            what += f" of shape (n, {', '.join(map(str, first.shape[1:]))})"
+        fix = f"for classes give their indices as labels, {how}; else {fix}"
     if data.labels == "int" and outputs[output].dtype.kind in "iu":
         fix = (
             f"name the output with a score for each class, output='{_scores(outputs, output, 1) or '...'}', or compare "
@@ -346,8 +352,7 @@ def _refuse(limit: str, data: Data, outputs: Outputs, output: str) -> None:
         )
     raise UsageError(
         f"{limit} needs a metric here",
-        value=f"{f'labels of type {data.label_type}' if data.label_type else f'{data.labels} labels'}, "
-        f"output '{output}' of shape {outputs[output].shape}",
+        value=f"{what}, output '{output}' of shape {outputs[output].shape}",
         allowed="top1 is the default for integer labels and an output (n, classes) only",
         fix=fix,
     )

@@ -39,7 +39,7 @@ def _class_indices(labels: Array) -> Array:
         raise UsageError(
             "a classification metric needs one class index per sample",
             value=f"labels of shape {labels.shape}",
-            fix="give the index of the class, not a vector, or name another metric",
+            fix="give the index of the class, labels.argmax(axis=1) if they are one-hot, or name another metric",
         )
     return labels.reshape(-1).astype(np.int64)
 

@@ -203,6 +203,26 @@ def test_classes_as_floats_are_given_as_integers() -> None:
     assert "astype" not in str(raised.value.fix)
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.int64])
+def test_one_hot_labels_are_given_as_indices(kind: type[np.generic]) -> None:
+    """As floats or integers, and the advice is followed at once: other numbers than indices would only fail later."""
+    classes = np.array([0, 1, 2, 0, 1, 2])
+    one_hot = np.eye(3)[classes].astype(kind)
+    limits = Limits(max_drop=1.0)
+
+    def score(labels: np.ndarray) -> np.ndarray:
+        metric = choose_metric(*check(limits, labels=labels), SCORES, "y")
+        assert metric is not None
+        return metric.statistics(SCORES["y"], labels)
+
+    with pytest.raises(UsageError) as raised:
+        score(one_hot)
+    assert "labels.argmax(axis=1) if they are one-hot" in str(raised.value.fix)
+    assert "astype" not in str(raised.value.fix)
+    assert "3)" in str(raised.value.value)
+    np.testing.assert_array_equal(score(one_hot.argmax(axis=1)), SCORES["y"].argmax(axis=1) == classes)
+
+
 @pytest.mark.parametrize(("width", "named"), [(3, "min_agreement=99"), (1, "min_cosine=0.99")])
 def test_without_labels_a_limit_that_the_output_bears_is_named(width: int, named: str) -> None:
     """Numbers have no class to agree on."""
