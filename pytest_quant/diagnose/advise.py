@@ -21,6 +21,7 @@ from pytest_quant.result import Hint, Status, Verdict
 from pytest_quant.spec import limits_on
 from pytest_quant.stats.ratio import fewest_rounds
 from pytest_quant.verdict import Judge
+from pytest_quant.verdict.accuracy_limits import reference_falls_short
 from pytest_quant.verdict.processors import CPUS
 
 _PARTS = 4
@@ -313,7 +314,7 @@ def find_hints(
     """Return hints about broken limits, the best first.
 
     Remedies are tried unless an engine is nondeterministic, which would make the results of trials meaningless, or the
-    wrong file was given.
+    wrong file was given, or the reference breaks the limits too.
 
     Parameters
     ----------
@@ -331,6 +332,9 @@ def find_hints(
         return others
     if measurement.accuracy_again is not None:
         return (Hint("nothing was tried: an engine gives other outputs in each run, as any trial would"), *others)
+    repairable = [verdict for verdict in verdicts if broken([verdict])]
+    if all(reference_falls_short(verdict, measurement.accuracy) for verdict in repairable):
+        return (Hint(f"nothing was tried: FP32 breaks {', '.join(broken(verdicts))} too"), *others)
     built = measurement.bench.candidate.built
     budget = Budget(seconds, (built.build_s or 0.0) - (built.calibration_s or 0.0))
     doing = f"{built.name} breaks {', '.join(broken(verdicts))}: trying for {seconds:g} s what repairs it"

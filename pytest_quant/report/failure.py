@@ -13,6 +13,7 @@ from pytest_quant.report.details import DetailSection, details, lost_samples
 from pytest_quant.report.text import NOT_MEASURED, count, figure, points, shown_unit
 from pytest_quant.result import AccuracyResult, Status, Verdict
 from pytest_quant.spec import LIMITS, limits_on
+from pytest_quant.verdict.accuracy_limits import reference_falls_short
 from pytest_quant.verdict.processors import CPUS
 from pytest_quant.verdict.rules import format_apart, format_limit
 
@@ -211,9 +212,13 @@ def _outputs(_: Verdict, record: Record) -> Iterator[str]:
         yield "an output is the same whatever the input, and no longer says what the reference's does"
 
 
-def _reference(_: Verdict, record: Record) -> Iterator[str]:
+def _reference(verdict: Verdict, record: Record) -> Iterator[str]:
     accuracy = record.accuracy
-    if accuracy is not None and accuracy.reference is not None and accuracy.candidate_runs is None:
+    if accuracy is None or accuracy.reference is None or accuracy.candidate_runs is not None:
+        return
+    if reference_falls_short(verdict, accuracy):
+        yield "FP32 breaks min_accuracy too: look at labels, preprocessing and output= first, or at the limit"
+    elif verdict.limit == "min_reference_accuracy":
         yield "FP32 itself scores so: look at labels, preprocessing and output= before the quantization"
 
 
@@ -277,6 +282,7 @@ def _drop(verdict: Verdict, record: Record) -> Iterator[str]:
 _MEANINGS: Mapping[str, Callable[[Verdict, Record], Iterator[str]]] = {
     "outputs": _outputs,
     "max_drop": _drop,
+    "min_accuracy": _reference,
     "min_reference_accuracy": _reference,
     "min_speedup": _speed,
     "max_latency_ms": _speed,

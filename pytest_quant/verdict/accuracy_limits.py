@@ -262,6 +262,15 @@ def _own_scores(limits: Limits, accuracy: AccuracyResult, is_proof: bool) -> Ite
             yield _judge_on_interval(verdict, accuracy, whole, ends, is_proven)
 
 
+def reference_falls_short(verdict: Verdict, accuracy: AccuracyResult) -> bool:
+    """Tell whether `verdict` is on the candidate's own score, and the reference would break that limit too."""
+    allowed, score = verdict.allowed, accuracy.reference
+    if verdict.limit != OWN_SCORES[0] or allowed is None or score is None:
+        return False
+    own = judge_by_value(verdict.limit, allowed, score, "", is_least=accuracy.better != "lower")
+    return own.status is Status.FAIL
+
+
 def _agreement(allowed: float, accuracy: AccuracyResult) -> Verdict:
     limit, agreement = LIMITS["min_agreement"], accuracy.agreement_pct
     if agreement is None:

@@ -107,3 +107,15 @@ def test_files_that_are_swapped(project: pytest.Pytester) -> None:
     assert "swap them in the mark: the float model 'float' as model=..." in checks["swapped"]["message"]
     assert "swap" not in checks["twice"]["message"]
     assert "give the float model as model=... in the mark" in checks["twice"]["message"]
+
+
+def test_a_score_that_fp32_does_not_reach_is_no_matter_of_quantization(project: pytest.Pytester) -> None:
+    """The labels are random: nothing is tried, and where another limit is broken too, its remedies are."""
+    conftest = CONFTEST.replace("x[:, :4].argmax(axis=1)", "np.arange(100) % 4, calibration=20")
+    project.makeconftest(conftest)
+    alone = "model='float.onnx', min_accuracy=60"
+    result, checks = run_marks(project, {"alone": alone, "both": f"{alone}, exclude=['scores'], min_coverage=50"})
+    assert [check["status"] for check in checks.values()] == ["FAIL", "FAIL"]
+    assert [hint["text"] for hint in checks["alone"]["hints"]] == ["nothing was tried: FP32 breaks min_accuracy too"]
+    assert "FP32 breaks min_accuracy too: look at labels" in output(result)
+    assert "exclude=[]" in [hint["paste"] for hint in checks["both"]["hints"]]

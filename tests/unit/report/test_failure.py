@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -249,3 +249,22 @@ def test_what_ran_in_another_precision_is_not_called_float(in_int8: float, rest:
     assert "not in int4 conv" in text
     assert ("ran in float" in text) is (rest is not None)
     assert (rest or "") in text
+
+
+@pytest.mark.parametrize(
+    ("better", "allowed", "reference", "candidate", "is_said"),
+    [
+        ("higher", 95.0, 91.5, 91.0, True),
+        ("higher", 91.2, 91.5, 91.0, False),
+        ("higher", 91.5, 91.5, 91.0, False),
+        ("lower", 2.0, 2.5, 2.6, True),
+        ("lower", 2.5, 2.4, 2.6, False),
+    ],
+)
+def test_a_score_that_the_reference_does_not_reach_either(
+    better: Literal["higher", "lower"], allowed: float, reference: float, candidate: float, is_said: bool
+) -> None:
+    """Then the limit or the data are to blame, whichever way is better, and no quantization."""
+    verdicts = (Verdict("min_accuracy", allowed, candidate, Status.FAIL, ""),)
+    record = with_accuracy(a_record(verdicts=verdicts), reference=reference, candidate=candidate, better=better)
+    assert ("FP32 breaks min_accuracy too" in _said(failure(record))) is is_said
