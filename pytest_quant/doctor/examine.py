@@ -15,7 +15,7 @@ from pytest_quant.backends import backend_names, get_backend
 from pytest_quant.backends.runtime import installed_version, memory_libraries
 from pytest_quant.doctor.probe import BROKEN, OK, BackendState, probe_all
 from pytest_quant.environment.gpu import cuda_gpus, find_gpus
-from pytest_quant.environment.machine import fingerprint, has_vnni, is_x86, isa_tier
+from pytest_quant.environment.machine import fingerprint
 from pytest_quant.errors import HistoryError
 from pytest_quant.history.selftests import newest_selftest
 from pytest_quant.printable import clean
@@ -120,18 +120,16 @@ def problems_here(has_gpu: bool) -> Iterator[Problem]:
     yield from find_problems(
         [name for name in ORT_WHEELS if installed_version(name)],
         lacks_cuda_memory=(has_gpu or bool(installed_version("tensorrt"))) and not memory_libraries(),
-        saturating=isa_tier() if is_x86() and not has_vnni() else "",
     )
 
 
-def find_problems(ort_wheels: Sequence[str], *, lacks_cuda_memory: bool, saturating: str) -> Iterator[Problem]:
+def find_problems(ort_wheels: Sequence[str], *, lacks_cuda_memory: bool) -> Iterator[Problem]:
     """Yield every problem, the gravest first.
 
     Parameters
     ----------
     ort_wheels : installed distributions that contain the module onnxruntime.
     lacks_cuda_memory : there is a GPU or TensorRT, and neither ``cuda-bindings`` nor ``pycuda``.
-    saturating : the instruction set where its int8 kernels accumulate in 16 bits, else empty.
     """
     if len(ort_wheels) > 1:
         # The extra installs CUDA and cuDNN too, without which the wheel for GPUs loads no provider.
@@ -144,12 +142,6 @@ def find_problems(ort_wheels: Sequence[str], *, lacks_cuda_memory: bool, saturat
         yield Problem(
             "neither cuda-bindings nor pycuda is installed, which the backend trt needs for device memory",
             "pip install cuda-bindings",
-        )
-    if saturating:
-        yield Problem(
-            f"this CPU ({saturating}) has no VNNI: its int8 kernels saturate with 8-bit weights, so 7 bits are used "
-            "here, and accuracy and speed differ from machines that have it",
-            "compare records only with records of the same instruction set",
         )
 
 

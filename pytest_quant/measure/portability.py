@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from pytest_quant.measure.batching import OpenEngine, run_batches
 from pytest_quant.measure.build import CANNOT_BE_PACKED, BuiltEngine, Tools
 from pytest_quant.measure.pipeline import EnginePair, Measurement
 from pytest_quant.result import AccuracyResult, Portability
-from pytest_quant.spec import Check
 from pytest_quant.verdict import Judge
 
 _MEASURED, _SIMULATED = 64, 16
@@ -70,7 +68,8 @@ def find_portability(measurement: Measurement, opened: OpenEngine, judge: Judge,
         return replace(unknown, reason=f"nothing was compared: {check.accuracy_off}")
     if is_narrow:
         accuracy = measurement.accuracy
-        return _judge(unknown, accuracy, accuracy, judge, check, "this processor, which has no VNNI")
+        found = judge.holds_there(check, accuracy, accuracy)
+        return _conclude(unknown, found, accuracy, "this processor, which has no VNNI")
     pair, counted = replace(measurement.bench, candidate=opened), [op.macs for op in measurement.coverage.by_op]
     macs = sum(each or 0 for each in counted) / measurement.bench.latency_batch_size
     if built.spec.cpus in ("any", "avx2"):
@@ -114,14 +113,12 @@ def _measure(
         return older.run(built.evaluation_engine.spec, built.folder, feeds, _LONGEST_S)
 
     data = pair.data.some(_fitting(candidate, most))
-    few = _FewSamples(pair, data, tools.cache)
     with tools.steps.show(f"running {built.name} on {data.n} samples on a processor without VNNI: {older.name}"):
         try:
-            there = few.compare(older.name, run_there)
+            runs = _run_few(candidate, data, tools.cache, older.name, run_there)
         except (ChildError, *CANNOT_BE_PACKED) as error:
             return replace(unknown, reason=f"not measured on {older.name}: {error}")
-    here = few.compare("this processor", partial(run_batches, candidate.engine))
-    return _judge(unknown, here, there, judge, pair.check, f"{data.n} samples on {older.name}")
+    return _judge(unknown, pair, data, runs, judge, f"{data.n} samples on {older.name}")
 
 
 def _simulate(pair: EnginePair, unknown: Portability, judge: Judge, cache: Cache) -> Portability:
@@ -137,10 +134,10 @@ def _simulate(pair: EnginePair, unknown: Portability, judge: Judge, cache: Cache
                 return run_batches(engine, batches)
 
     data = pair.data.some(_fitting(pair.candidate, _SIMULATED))
-    few = _FewSamples(pair, data, cache)
-    there = few.compare("saturating sums", run_saturating)
-    here = few.compare("this processor", partial(run_batches, pair.candidate.engine)) if there else None
-    found = _judge(unknown, here, there, judge, pair.check, f"a simulation of its matrices on {data.n} samples")
+    runs = _run_few(pair.candidate, data, cache, "saturating sums", run_saturating)
+    if not runs:
+        return unknown
+    found = _judge(unknown, pair, data, runs, judge, f"a simulation of its matrices on {data.n} samples")
     # Products that are not simulated may saturate too.
     return replace(found, how="simulated") if found.holds == "vnni" else unknown
 
@@ -151,16 +148,15 @@ def _fitting(opened: OpenEngine, most: int) -> int:
 
 
 def _judge(
-    unknown: Portability,
-    here: AccuracyResult | None,
-    there: AccuracyResult | None,
-    judge: Judge,
-    check: Check,
-    where: str,
+    unknown: Portability, pair: EnginePair, data: Data, runs: list[Outputs], judge: Judge, where: str
 ) -> Portability:
-    if here is None or there is None:
-        return unknown
-    holds, why = judge.holds_there(check, here, there)
+    """Return what the outputs of `runs`, which another processor gave for `data`, say."""
+    there = pair.compare(replace(pair.candidate, workers=_Replay(runs)), data)
+    return _conclude(unknown, judge.holds_there(pair.check, pair.compare(pair.candidate, data), there), there, where)
+
+
+def _conclude(unknown: Portability, found: tuple[str | None, str], there: AccuracyResult, where: str) -> Portability:
+    holds, why = found
     return replace(
         unknown,
         holds=holds,
@@ -173,48 +169,27 @@ def _judge(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _FewSamples:
-    """Both engines of a check on some of its samples, whose outputs are kept in the cache by where they ran."""
+def _run_few(opened: OpenEngine, data: Data, cache: Cache, where: str, run: _RunsBatches) -> list[Outputs]:
+    """Return what `run` gives for the batches of `data`, from the cache if it has that; none if it gave nothing."""
+    batches = data.batches(opened.batch_size, pad=opened.pads)
+    named = [replace(batch, feeds=opened.feeds(batch.feeds)) for batch in batches]
+    of = opened.built.ingredients
+    if not of:
+        return run(named)
 
-    pair: EnginePair
-    data: Data
-    cache: Cache
+    def build(folder: Path) -> dict[str, int]:
+        ran = run(named)
+        for number, outputs in enumerate(ran):
+            arrays: dict[str, Any] = {f"output {name}": array for name, array in outputs.items()}
+            np.savez(folder / f"{number}.npz", **arrays)
+        return {"runs": len(ran)}
 
-    def compare(self, where: str, run: _RunsBatches) -> AccuracyResult | None:
-        """Compare the candidate, run by `run`, with the reference; ``None`` if `run` gave nothing."""
-        reference, candidate = self.pair.reference, self.pair.candidate
-        ran = self._outputs(candidate, where, run)
-        if not ran:
-            return None
-        kept = self._outputs(reference, "this processor", partial(run_batches, reference.engine))
-        pair = replace(self.pair, reference=replace(reference, workers=_Replay(kept)))
-        return pair.compare(replace(candidate, workers=_Replay(ran)), self.data)
-
-    def _outputs(self, opened: OpenEngine, where: str, run: _RunsBatches) -> list[Outputs]:
-        """Return the outputs of each batch from the cache; what has no ingredients runs now."""
-        of = opened.built.ingredients
-        if not of:
-            return run(self._batches(opened))
-
-        def build(folder: Path) -> dict[str, int]:
-            ran = run(self._batches(opened))
-            for number, outputs in enumerate(ran):
-                arrays: dict[str, Any] = {f"output {name}": array for name, array in outputs.items()}
-                np.savez(folder / f"{number}.npz", **arrays)
-            return {"runs": len(ran)}
-
-        samples = {"samples": str(self.data.n), "batch size": str(opened.batch_size), "where": where}
-        named = {**of, "evaluation data": self.data.digest, **samples}
-        slot = f"{self.data.n} outputs of {opened.built.name} on {where}"
-        entry = self.cache.obtain("portability", slot, named, build, shared=False)
-        files = (np.load(entry.folder / f"{number}.npz") for number in range(int(str(entry.facts["runs"]))))
-        return [{name.removeprefix("output "): file[name] for name in file.files} for file in files]
-
-    def _batches(self, opened: OpenEngine) -> list[Batch]:
-        """Return the inputs under the engine's names."""
-        batches = self.data.batches(opened.batch_size, pad=opened.pads)
-        return [replace(batch, feeds=opened.feeds(batch.feeds)) for batch in batches]
+    samples = {"samples": str(data.n), "batch size": str(opened.batch_size), "where": where}
+    slot = f"{data.n} outputs of {opened.built.name} on {where}"
+    key = {**of, "evaluation data": data.digest, **samples}
+    entry = cache.obtain("portability", slot, key, build, shared=False)
+    files = (np.load(entry.folder / f"{number}.npz") for number in range(int(str(entry.facts["runs"]))))
+    return [{name.removeprefix("output "): file[name] for name in file.files} for file in files]
 
 
 @dataclass(frozen=True, slots=True)

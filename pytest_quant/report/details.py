@@ -301,14 +301,9 @@ def _processors(record: Record, portability: Portability) -> DetailSection:
         portability.holds or "", "not known"
     )
     how = f"{holds}, {portability.how}" if portability.how else holds
-    unit = (record.accuracy and record.accuracy.unit) or ""
-    there = drop_empty(
-        ("drop there", format_measured(portability.drop, drop_unit(unit), form=partial(format_in_unit, unit=unit))),
-        ("agreement there", format_measured(portability.agreement_pct, "%", form=points)),
-        ("SQNR there", format_measured(portability.sqnr_db, "dB")),
-    )
-    further = drop_empty(("why", portability.reason), ("largest sums", portability.worst_layer))
-    return DetailSection("CPUs", (drop_empty(("verdict holds", how), ("measured on", record.isa)), there), further)
+    why = drop_empty(("why", portability.reason), ("largest sums", portability.worst_layer))
+    groups = drop_empty(("verdict holds", how), ("measured on", record.isa)), _further_figures(record, "portability")
+    return DetailSection("CPUs", groups, why)
 
 
 def _resources(record: Record, resources: Resources) -> DetailSection:

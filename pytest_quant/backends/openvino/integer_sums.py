@@ -19,9 +19,6 @@ _OUTPUT_AXES = {"Convolution": 1, "GroupConvolution": 2}
 _MOVING = ("Convert", "FakeQuantize", "Multiply", "Reshape", "Squeeze", "Subtract", "Transpose", "Unsqueeze")
 """Operators between a factor and its integers."""
 
-_SHAPING = ("Reshape", "Squeeze", "Unsqueeze")
-"""Those of them that keep the order of values."""
-
 _ZERO_OF_U8 = 128
 
 
@@ -60,15 +57,6 @@ def _is_quantized(sources: list[Any]) -> bool:
     return any(node.get_type_name() == "FakeQuantize" for node in sources)
 
 
-def _round(rounding: Any, values: NDArray[Any]) -> NDArray[Any]:
-    """Return the integers to which a FakeQuantize rounds constants when the model is compiled, around zero."""
-    low, high = (rounding.input_value(place).get_node().data for place in (1, 2))
-    levels = rounding.get_attributes()["levels"]
-    shaped = values.reshape(tuple(rounding.input_value(0).get_shape()))
-    steps = np.rint((np.clip(shaped, low, high) - low) * ((levels - 1) / (high - low)))
-    return np.asarray(steps - levels // 2).astype(np.int16)
-
-
 def _largest(operation: Any, sources: list[Any]) -> float:
     """Return the magnitude of the largest sum of two products, infinity where the integers are not in the file."""
     constant = sources[-1]
@@ -78,10 +66,8 @@ def _largest(operation: Any, sources: list[Any]) -> float:
     if weights.dtype == np.uint8:
         weights = weights.astype(np.int16) - _ZERO_OF_U8
     if weights.dtype.kind != "i":
-        *between, rounding = [node for node in sources[:-1] if node.get_type_name() not in _SHAPING] or [None]
-        if between or rounding is None or rounding.get_type_name() != "FakeQuantize":
-            return math.inf if _is_quantized(sources) else 0.0
-        weights = _round(rounding, weights)
+        # Floats behind a FakeQuantize, as those of groups, are rounded when the model is compiled.
+        return math.inf if _is_quantized(sources) else 0.0
     axes = _OUTPUT_AXES.get(operation.get_type_name())
     if axes is not None:
         return float(largest_pair(weights.reshape(math.prod(weights.shape[:axes]), -1).T))

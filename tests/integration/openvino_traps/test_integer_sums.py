@@ -46,7 +46,7 @@ def _quantize(form: str, fix: str, folder: Path) -> None:
     openvino.save_model(nncf.quantize(model, data, advanced_parameters=parameters), folder / "model.xml")
 
 
-@pytest.mark.parametrize("form", sorted(FORMS.keys() - {"depthwise"}))
+@pytest.mark.parametrize("form", sorted(FORMS.keys() - {"depthwise", "groups"}))
 def test_eight_bits_are_exposed_and_seven_are_not(form: str, tmp_path: Path) -> None:
     """Weights between half of the range and all of it: some two of 8 bits pass 16 bits, no two of 7 bits do."""
     _quantize(form, "DISABLE", tmp_path)
@@ -82,6 +82,12 @@ def _run(folder: Path, variables: dict[str, str]) -> np.ndarray:
     subprocess.run([sys.executable, "-c", _SCRIPT], cwd=folder, env=os.environ | variables, check=True)
     found: np.ndarray = np.load(folder / "y.npy")
     return found
+
+
+def test_weights_that_are_rounded_later_are_any_int8(tmp_path: Path) -> None:
+    """NNCF leaves those of groups as floats behind a FakeQuantize."""
+    _quantize("groups", "ENABLE", tmp_path)
+    assert [each.largest for each in find_exposed(tmp_path)] == [math.inf]
 
 
 def test_products_of_activations_are_any_int8(tmp_path: Path) -> None:

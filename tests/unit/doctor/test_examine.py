@@ -28,23 +28,21 @@ DRIVER = "580.65.06"
 
 
 def problems(
-    ort_wheels: tuple[str, ...] = ("onnxruntime",), *, lacks_cuda_memory: bool = False, saturating: str = ""
+    ort_wheels: tuple[str, ...] = ("onnxruntime",), *, lacks_cuda_memory: bool = False
 ) -> list[tuple[str, str]]:
     """What is wrong, with its fix, on a machine that is healthy but for these."""
-    listed = find_problems(ort_wheels, lacks_cuda_memory=lacks_cuda_memory, saturating=saturating)
+    listed = find_problems(ort_wheels, lacks_cuda_memory=lacks_cuda_memory)
     return [(problem.what, problem.fix) for problem in listed]
 
 
 def test_each_problem_has_its_fix() -> None:
-    """Two wheels that overwrite each other, no package for device memory (no compiler is needed), no VNNI; or none."""
+    """Two wheels that overwrite each other, no package for device memory (no compiler is needed); or none."""
     assert problems() == []
     ((what, fix),) = problems(("onnxruntime", "onnxruntime-gpu"))
     assert "onnxruntime and onnxruntime-gpu are both installed" in what
     assert fix == 'pip uninstall -y onnxruntime onnxruntime-gpu && pip install "pytest-quant[gpu]"'
     ((what, fix),) = problems(lacks_cuda_memory=True)
     assert ("neither cuda-bindings nor pycuda is installed" in what, fix) == (True, "pip install cuda-bindings")
-    ((what, _),) = problems(saturating="avx2")
-    assert "(avx2) has no VNNI" in what
     assert not [problem for problem in problems_here(has_gpu=False) if "overwrite each other" in problem.what]
 
 
