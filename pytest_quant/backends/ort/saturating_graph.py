@@ -37,22 +37,13 @@ _BODY = f"""
     even = Pad (rows, pads)
     split = Reshape (even, pairs_shape)
     by_pair = Transpose <perm = [1, 0, 2]> (split)
+    added = MatMul (by_pair, pairs)
+    low = Constant <value_float = {-MOST - 1}.0> ()
+    high = Constant <value_float = {MOST}.0> ()
+    cut = Clip (added, low, high)
     begin = Constant <value_ints = [0]> ()
-    first = Constant <value_ints = [1]> ()
     last = Constant <value_ints = [-1]> ()
-    rows_kept = Shape (rows)
-    count = Slice (rows_kept, begin, first)
-    size = Concat <axis = 0> (count, n)
-    nothing = ConstantOfShape (size)
-    total = Scan <num_scan_inputs = 2,
-        body = add (float[r, c] so_far, float[r, 2] a2, float[2, c] w2) => (float[r, c] sum)
-    {{
-        added = MatMul (a2, w2)
-        low = Constant <value_float = {-MOST - 1}.0> ()
-        high = Constant <value_float = {MOST}.0> ()
-        cut = Clip (added, low, high)
-        sum = Add (so_far, cut)
-    }}> (nothing, by_pair, pairs)
+    total = ReduceSum <keepdims = 0> (cut, begin)
     shift = Cast <to = 1> (zero)
     of_zero = Mul (shift, sums)
     exact = Sub (total, of_zero)
@@ -64,8 +55,7 @@ _BODY = f"""
 """
 """Of u8 values a (..., k) and weights (k, n): sum of clip(a0 * w0 + a1 * w1) over neighbours, less zero * sum(w).
 
-`pairs` has the weights as (k / 2, 2, n), a row of zeros after an odd k; float32 holds each sum of two exactly. One pair
-after the other, so that no tensor is larger than the product.
+`pairs` has the weights as (k / 2, 2, n), a row of zeros after an odd k; float32 holds each sum of two exactly.
 """
 
 
@@ -99,12 +89,14 @@ def _saturating(node: onnx.NodeProto, graph: KnownGraph, constants: Any) -> list
     """Return the nodes that compute `node` so; ``None`` if its sums cannot saturate, or its form is not known."""
     factors = _factors(node, graph)
     weight = graph.constants.get(factors[1]) if factors else None
-    if factors is None or weight is None or len(weight.dims) != 2:
-        return None
     if (
-        kind_of_factor(factors[0], graph) != onnx.TensorProto.UINT8
+        factors is None
+        or weight is None
+        or len(weight.dims) != 2
         or largest_sum(node, weight, weight.data_type) <= MOST
     ):
+        return None
+    if kind_of_factor(factors[0], graph) != onnx.TensorProto.UINT8:
         return None
     values, _, zero, *scales = factors
     matrix = columns_of(node, numpy_helper.to_array(weight)).astype(np.float32)
@@ -141,11 +133,9 @@ def _factors(node: onnx.NodeProto, graph: KnownGraph) -> tuple[str, ...] | None:
     """Return u8 values, weights, zero point of the values, and of a float product both scales; ``None`` for others."""
     if node.op_type == "MatMulInteger":
         return (*node.input[:2], *([*node.input[2:3], ""][:1]))
-    plain = {("alpha", 1.0), ("beta", 1.0)}
-    attributes = {(each.name, each.f) for each in node.attribute if each.name in ("alpha", "beta")}
-    if node.op_type not in ("MatMul", "Gemm") or not attributes <= plain:
-        return None
-    if any((each.name, each.i) == ("transA", 1) for each in node.attribute):
+    # A Gemm that scales or turns its first factor is left; 1.0 is what its scales are where they are written.
+    is_plain = all(each.name == "transB" or each.f == 1.0 for each in node.attribute)
+    if node.op_type not in ("MatMul", "Gemm") or not is_plain:
         return None
     sources = [dequantizer_of(name, graph.makers) for name in node.input[:2]]
     # A tensor that was moved after it was dequantized has other axes than the integers.
