@@ -43,6 +43,7 @@ def name_inputs(
     optional: frozenset[str] = frozenset(),
     hint: str = "",
     label: str | None = None,
+    by: str = "",
 ) -> Feeds:
     """Return the inputs of one sample or batch as arrays by input name, in the model's order.
 
@@ -54,6 +55,7 @@ def name_inputs(
     optional : names of inputs that may be missing.
     hint : what else to do about an input that the model does not have, in which ``{name}`` is that one.
     label : key that stays beside the inputs in a dict of the user, and is not in `value`.
+    by : what makes the inputs, for messages.
 
     Raises
     ------
@@ -65,7 +67,7 @@ def name_inputs(
         names = list(value) if isinstance(value, Mapping) else [UNNAMED]
     needed = [name for name in names if name not in optional]
     example = "{" + ", ".join(f"'{name}': ..." for name in needed) + "}"
-    example += "" if label is None else f", with '{label}' beside it"
+    example += ("" if label is None else f", with '{label}' beside it") + by
     if not isinstance(value, Mapping):
         if len(needed) != 1:
             raise DataError(
@@ -349,9 +351,7 @@ def _iterable_blocks(
 def _loader_blocks(
     batches: Iterable[object], contract: DataContract, what: str, *, labelled: bool, key: str | None
 ) -> Iterator[SampleBlock]:
-    hint = ", by a collate_fn"
-    if key is None:
-        hint += "; if '{name}' is the label: Dataset.from_loader(loader, label='{name}')"
+    hint = "" if key is not None else "; if '{name}' is the label: Dataset.from_loader(loader, label='{name}')"
     for index, item in enumerate(batches):
         where = f"{what}, batch {index}"
         inputs, label = item, None
@@ -361,7 +361,7 @@ def _loader_blocks(
             inputs, label = {name: each for name, each in item.items() if name != key}, item.get(key)
             if label is None and labelled:
                 raise DataError(f"{where}: there is no '{key}', which label= names", allowed=nearest(key, item))
-        named = name_inputs(inputs, contract.signature, where, contract.states, hint, key)
+        named = name_inputs(inputs, contract.signature, where, contract.states, hint, key, ", by a collate_fn")
         feeds = {name: _move_to_front(array, contract.in_arrays.get(name)) for name, array in named.items()}
         lengths = {_length(array, where) for array in feeds.values()}
         labels = None

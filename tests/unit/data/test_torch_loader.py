@@ -145,11 +145,15 @@ def test_a_label_may_have_any_name() -> None:
 
 
 def test_an_input_under_another_name_is_not_called_a_label() -> None:
-    """Pixels under the name that another model has for them: the step is the model's own name, and it is taken."""
+    """Pixels under the name that another model has for them: the step is the model's own name, and it is taken.
+
+    Where the dict is made is said; beside labels too.
+    """
     batches = [{"pixel_values": numbers(4)}, {"pixel_values": numbers(4, seed=1)}]
-    with pytest.raises(DataError, match="no input 'pixel_values'") as raised:
-        open_data(Dataset.from_loader(batches), ONE)
-    assert raised.value.fix == "give {'x': ...}"
+    for given in (batches, [batch | {"labels": np.arange(4)} for batch in batches]):
+        with pytest.raises(DataError, match="no input 'pixel_values'") as raised:
+            open_data(Dataset.from_loader(given), ONE)
+        assert raised.value.fix == "give {'x': ...}, by a collate_fn"
     assert open_data(Dataset.from_loader([{"x": batch["pixel_values"]} for batch in batches]), ONE).n == 8
 
 
@@ -159,7 +163,7 @@ def test_the_label_stays_beside_the_inputs_that_are_shown(given: str | None) -> 
     batch = {"y": np.arange(4)} if given is None else {given: numbers(4), "y": np.arange(4)}
     with pytest.raises(DataError) as raised:
         open_data(Dataset.from_loader([batch], label="y"), ONE)
-    assert raised.value.fix == "give {'x': ...}, with 'y' beside it"
+    assert raised.value.fix == "give {'x': ...}, with 'y' beside it, by a collate_fn"
     followed = open_data(Dataset.from_loader([{"x": numbers(4), "y": np.arange(4)}], label="y"), ONE)
     assert (followed.n, followed.labels) == (4, "int")
 
