@@ -68,12 +68,13 @@ def find_exposed(spec: EngineSpec, folder: Path) -> tuple[Exposed, ...]:
     weights of an operator that is not known.
     """
     model = inline_local_functions(onnx.load(engine_file(spec, folder)))
-    found = [Exposed(_name(node), most) for graph in read_graphs(model) for node, most in _sums(graph) if most > MOST]
+    found = []
+    for graph in read_graphs(model):
+        for node in graph.nodes:
+            sums = [largest_sum(node, graph, name) for name in _second_factors(node, graph)]
+            name = (node.name or node.output[0]).removesuffix("_quant")
+            found += [Exposed(name, most) for most in sums if most > MOST]
     return tuple(sorted(found, key=lambda each: -each.largest))
-
-
-def _name(node: onnx.NodeProto) -> str:
-    return (node.name or node.output[0]).removesuffix("_quant")
 
 
 def read_graphs(model: onnx.ModelProto) -> Iterator[KnownGraph]:
@@ -91,13 +92,6 @@ def read_graphs(model: onnx.ModelProto) -> Iterator[KnownGraph]:
             constants[name] = numpy_helper.from_array(np.asarray(levels))
     for graph in graphs:
         yield KnownGraph(list(graph.node), makers, constants)
-
-
-def _sums(graph: KnownGraph) -> Iterator[tuple[onnx.NodeProto, float]]:
-    """Yield each integer product with its largest sum of two."""
-    for node in graph.nodes:
-        for name in _second_factors(node, graph):
-            yield node, largest_sum(node, graph.constants.get(name), kind_of_factor(name, graph))
 
 
 def _second_factors(node: onnx.NodeProto, graph: KnownGraph) -> list[str]:
@@ -137,11 +131,12 @@ def kind_of_factor(name: str, graph: KnownGraph) -> int:
     return graph.constants[zero].data_type if zero in graph.constants else 0
 
 
-def largest_sum(node: onnx.NodeProto, weight: onnx.TensorProto | None, kind: int) -> float:
+def largest_sum(node: onnx.NodeProto, graph: KnownGraph, factor: str) -> float:
     """Return the magnitude of the largest sum of two products of `node`, infinity for a factor that is not seen.
 
     0 where kernels add in 32 bits: two unsigned factors, and convolutions of single channels.
     """
+    kind, weight = kind_of_factor(factor, graph), graph.constants.get(factor)
     groups = next((each.i for each in node.attribute if each.name == "group"), 1)
     has_single_channels = weight is not None and list(weight.dims[:2]) == [groups, 1] and groups > 1
     if kind == _UINT8 or (has_single_channels and node.op_type in ("Conv", "QLinearConv")):

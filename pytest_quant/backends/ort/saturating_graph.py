@@ -89,12 +89,7 @@ def _saturating(node: onnx.NodeProto, graph: KnownGraph, constants: Any) -> list
     """Return the nodes that compute `node` so; ``None`` if its sums cannot saturate, or its form is not known."""
     factors = _factors(node, graph)
     weight = graph.constants.get(factors[1]) if factors else None
-    if (
-        factors is None
-        or weight is None
-        or len(weight.dims) != 2
-        or largest_sum(node, weight, weight.data_type) <= MOST
-    ):
+    if factors is None or weight is None or len(weight.dims) != 2 or largest_sum(node, graph, factors[1]) <= MOST:
         return None
     if kind_of_factor(factors[0], graph) != onnx.TensorProto.UINT8:
         return None
