@@ -55,18 +55,16 @@ def find_portability(measurement: Measurement, opened: OpenEngine, judge: Judge,
     backend, older = built.backend, built.backend.older_cpu()
     if check.portability_off or backend.offer.is_opaque or backend.device != "cpu" or opened.engine.simulated:
         return None
-    is_narrow = older is not None and older.is_here
-    kind = "avx2" if is_narrow else "vnni"
+    kind = "avx2" if older is not None and older.is_here else "vnni"
     if built.spec.precision != "int8":
         return Portability("any", "proven", kind, "it computes in float") if built.spec.cpus else None
     exposed = _find_exposed(built, tools.cache)
     if exposed == ():
-        why = "no sum of two products passes 16 bits, whatever the data are"
-        return Portability("any", "proven", kind, why)
+        return Portability("any", "proven", kind, "no sum of two products passes 16 bits, whatever the data are")
     unknown = Portability(None, None, kind, "", worst_layer=exposed[0].name if exposed else "")
     if check.accuracy_off:
         return replace(unknown, reason=f"nothing was compared: {check.accuracy_off}")
-    if is_narrow:
+    if kind == "avx2":
         accuracy = measurement.accuracy
         found = judge.holds_there(check, accuracy, accuracy)
         return _conclude(unknown, found, accuracy, "this processor, which has no VNNI")
