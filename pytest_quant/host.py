@@ -53,8 +53,7 @@ def proc_cpuinfo() -> str:
 
     own = sys.modules.get("numpy._core._multiarray_umath") or sys.modules["numpy.core._multiarray_umath"]
     flags = [name for name, is_there in vars(own)["__cpu_features__"].items() if is_there]
-    # A process for x86 that an ARM Mac translates has none of the Mac's own features.
-    return f"flags : {' '.join([*flags, *(apple_flags(_sysctl('hw.optional.arm')) if 'ASIMD' in flags else ())])}"
+    return f"flags : {' '.join([*flags, *apple_flags(_sysctl('hw.optional.arm'))])}"
 
 
 _OF_APPLE = {"I8MM": "i8mm", "DotProd": "asimddp"}
