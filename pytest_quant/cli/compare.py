@@ -116,7 +116,7 @@ def report(commits: tuple[str, ...], output: Path, place: str | None) -> None:
         now = replace(now, description=f"head {now.description}")
         why_not = f"There is no base to compare with: {error.what}."
     else:
-        compared = compare_records(store, root, before, now)
+        compared = compare_records(store, root, before, now, full_suite=None)
     say(now.description)
     checks = _newest(now.checks)
     page = page_html(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
@@ -148,7 +147,7 @@ def import_records(files: tuple[Path, ...], expect: int | None, place: str | Non
     added, repeated = open_store(where).append_many(chain.from_iterable(map(read_runs, files)))
     rest = f", {repeated} already there" if repeated else ""
     say(f"{added} of {added + repeated} runs added to {where}{rest}")
-    if left := [shlex.quote(str(file)) for file in files if file.suffix == SUFFIX]:
+    if left := [str(file) for file in files if file.suffix == SUFFIX]:
         say(f"all of {' '.join(left)} is in the history now, so it may be removed")
     if expect is not None and (missing := _list_missing(read, expect)):
         say(missing, color="red", err=True)

@@ -40,13 +40,7 @@ class NamedRecords:
 
 
 def compare_records(
-    store: Store,
-    root: Path,
-    base: NamedRecords,
-    head: NamedRecords,
-    *,
-    strict: bool = False,
-    full_suite: bool | None = None,
+    store: Store, root: Path, base: NamedRecords, head: NamedRecords, *, strict: bool = False, full_suite: bool | None
 ) -> Comparison:
     """Return the comparison of two sides, with what was accepted since and how launches differed before.
 
@@ -56,7 +50,8 @@ def compare_records(
     root : the project's folder, with its baselines, in the git repository.
     base, head : see `find_sides`.
     strict : see `Comparison`.
-    full_suite : see `pair`; shards and tests of the head that never reported count unless it is false.
+    full_suite : the head ran every test; ``None`` if its runs say so. Shards and tests of the head that never reported
+        count unless it is false.
 
     Raises
     ------

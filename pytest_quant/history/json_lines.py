@@ -26,17 +26,13 @@ MOST_LINE_BYTES = 256_000_000
 
 RunWithRecords: TypeAlias = tuple[Run, tuple[Record, ...]]
 
-_THEN = "then import exported.jsonl"
 _OF_AN_EXPORT = "name a file of pytest-quant history export, of an unfinished run, or of --quant-json"
+_THEN = ", then import exported.jsonl"
 _OTHER_FILES = {
-    b"SQLite format 3\0": (
-        "a database, as a history is",
-        f"pytest-quant history export exported.jsonl --history {{file}}, {_THEN}",
-    ),
-    b"\x1f\x8b": ("compressed by gzip", f"gzip -dc {{file}} > exported.jsonl, {_THEN}"),
-    b"\x28\xb5\x2f\xfd": ("compressed by zstd", f"zstd -dc {{file}} > exported.jsonl, {_THEN}"),
-    b"PK\x03\x04": ("a ZIP archive", "unzip {file}, then import the files in it"),
-    b"PAR1": ("a table of Parquet, which holds no runs", _OF_AN_EXPORT),
+    b"SQLite format 3\0": ("a database", f"pytest-quant history export exported.jsonl --history {{file}}{_THEN}"),
+    b"\x1f\x8b": ("compressed by gzip", f"gzip -dc {{file}} > exported.jsonl{_THEN}"),
+    b"PK\x03\x04": ("a ZIP archive", "unzip {file} -d exported, then import the files in the folder exported"),
+    b"PAR1": ("a table of Parquet", f"pytest-quant history export exported.jsonl where it is from{_THEN}"),
 }
 """By their first bytes: what a file is that holds no lines, and the next step."""
 

@@ -76,11 +76,8 @@ def _lost(comparison: Comparison) -> dict[str, list[Listed]]:
     def fate(listed: Listed) -> str:
         if listed.skipped or listed.uncollected:
             return "skipped here" if listed.skipped else "not collected"
-        if listed in missing:
-            return "removed"
-        if listed.accepted:
-            return "removed (accepted)"
-        return "not run here" if comparison.head.partial else "removed (ignored)"
+        other = "not run here" if comparison.head.partial else "removed (ignored)"
+        return "removed" if listed in missing else "removed (accepted)" if listed.accepted else other
 
     return group_items(sorted(comparison.removed, key=lambda listed: listed not in missing), fate)
 

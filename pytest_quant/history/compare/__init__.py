@@ -42,10 +42,11 @@ def compare(
     earlier : summaries of all series in the commits before the base, oldest first, which tell how launches and days
         differ; without any, a difference between two days is proven only where it is large.
     strict, about, unreported : see `Comparison`.
-    runs, full_suite : see `pair`.
+    runs : see `pair`.
+    full_suite : the head ran every test; ``None`` if its runs say so.
     """
     unreported = unreported or Unreported()
-    pairs, comparison = pair(base, head, runs, full_suite=full_suite)
+    pairs, comparison = pair(base, head, runs, whole=full_suite)
     by_series = {each.series: each for each in pairs}
     accepted = accepted or {}
     machines = machines_of(pairs, earlier)

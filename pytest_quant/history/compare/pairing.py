@@ -101,21 +101,17 @@ def unit_of_change(unit: str | None) -> str:
 
 
 def pair(
-    base: Sequence[StoredCheck],
-    head: Sequence[StoredCheck],
-    runs: Iterable[Run] = (),
-    *,
-    full_suite: bool | None = None,
+    base: Sequence[StoredCheck], head: Sequence[StoredCheck], runs: Iterable[Run] = (), *, whole: bool | None = None
 ) -> tuple[list[Pair], Comparison]:
     """Return the series that both have, and their comparison, which has no rows yet.
 
     Records are paired by series key; a removed and an added test are a renamed one when all else of them is equal.
     `runs` say why the head lacks records; without any, those of its records do, as they say whether it ran every test
-    if `full_suite` does not. What it did not run is not renamed.
+    if `whole` does not. What it did not run is not renamed.
     """
     runs = runs or {check.run.id: check.run for check in head}.values()
     now = _side(head)
-    now = now if full_suite is None else replace(now, partial=not full_suite)
+    now = now if whole is None else replace(now, partial=not whole)
     complete = _complete_keys([*base, *head])
     bases, heads = _group_by_series(base, complete), _group_by_series(head, complete)
     removed = {key: launches for key, launches in bases.items() if key not in heads}
