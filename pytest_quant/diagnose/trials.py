@@ -309,13 +309,12 @@ class EngineTrials:
         return TrialResult(self._judge.verdicts(trial), coverage.pct, accuracy.sqnr_db)
 
     def _is_offered(self, spec: EngineSpec) -> bool:
-        """Whether the backend supports `spec`, and has samples if it calibrates."""
-        backend = self._candidate.built.backend
+        """Whether the backend supports `spec`; that samples to calibrate on are missing is what its trial says."""
         try:
-            backend.check(spec)
+            self._candidate.built.backend.check(spec)
         except UsageError:
             return False
-        return self._few.n_calibration > 0 or backend.calibration_ingredients(spec) is None
+        return True
 
     def _tried(self, spec: EngineSpec, find: Callable[[OpenEngine], Found]) -> Found:
         """Build and open `spec` as the check does its engines, and return the result of `find`."""

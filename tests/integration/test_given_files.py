@@ -119,3 +119,17 @@ def test_a_score_that_fp32_does_not_reach_is_no_matter_of_quantization(project: 
     assert [hint["text"] for hint in checks["alone"]["hints"]] == ["nothing was tried: FP32 breaks min_accuracy too"]
     assert "FP32 breaks min_accuracy too: look at labels" in output(result)
     assert "exclude=[]" in [hint["paste"] for hint in checks["both"]["hints"]]
+
+
+def test_a_way_that_needs_calibration_samples_is_named_where_there_are_none(project: pytest.Pytester) -> None:
+    """The file was calibrated on values that are far too small; with samples kept apart the same way is tried."""
+    ort_quantization.quantize_static("float.onnx", "narrow.onnx", _Uniform(0.01))
+    mark = "model='float.onnx', quantized='narrow.onnx', min_agreement=90"
+    _, checks = run_marks(project, {"without": mark})
+    text = "could not be measured: quantized=None, scheme='static': ort-int8-static of float has no calibration data"
+    assert text in [hint["text"] for hint in checks["without"]["hints"]]
+    project.makeconftest(CONFTEST.replace("axis=1))", "axis=1), calibration=20)"))
+    _, checks = run_marks(project, {"with": mark})
+    hints = checks["with"]["hints"]
+    assert "quantized=None, scheme='static'" in [hint["paste"] for hint in hints]
+    assert not any("no calibration" in hint["text"] for hint in hints)
