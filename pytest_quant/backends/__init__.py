@@ -33,10 +33,7 @@ def backend_names() -> tuple[str, ...]:
     return tuple(sorted(find_registered(GROUP, "backend")))
 
 
-_OTHER_NAMES = {
-    **dict.fromkeys(("onnx", "onnxruntime", "onnx-runtime", "onnx_runtime"), "ort"),
-    "onnxruntime-gpu": "ort-cuda",
-}
+_OTHER_NAMES = {"onnx": "ort", "onnxruntime": "ort", "onnx-runtime": "ort", "onnxruntime-gpu": "ort-cuda"}
 
 
 def nearest_backend(name: str) -> str:

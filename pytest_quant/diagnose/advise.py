@@ -9,16 +9,17 @@ from contextlib import contextmanager
 from itertools import pairwise
 from typing import NamedTuple
 
+from pytest_quant.backends import get_backend
 from pytest_quant.backends.offer import Remedy, exclude_nodes
 from pytest_quant.clocks import REAL
 from pytest_quant.diagnose.trials import KEEPS_FLOATS, Effect, EngineTrials, broken
 from pytest_quant.errors import QuantError
 from pytest_quant.host import quote
 from pytest_quant.measure.build import Tools
-from pytest_quant.measure.float_models import explain_float
+from pytest_quant.measure.engines import find_quantizing
 from pytest_quant.measure.pipeline import Measurement
 from pytest_quant.result import Hint, Status, Verdict
-from pytest_quant.spec import limits_on
+from pytest_quant.spec import EngineSpec, limits_on
 from pytest_quant.stats.ratio import fewest_rounds
 from pytest_quant.verdict import Judge
 from pytest_quant.verdict.accuracy_limits import reference_falls_short
@@ -308,6 +309,23 @@ def _size_hints(measurement: Measurement) -> Iterator[Hint]:
         yield Hint(f"what runs in float keeps the size of FP32: {nodes}")
 
 
+def _explain_float(spec: EngineSpec) -> Hint | None:
+    """Return what the float model is that was given as a quantized one; ``None`` where it is not known to be one."""
+    given = spec.quantized
+    if given is None or find_quantizing(given) != ():
+        return None
+    if given.path is not None:
+        # Here, because a torch module needs no package that reads ONNX.
+        from pytest_quant.backends.onnx_files import holds_halves
+
+        if holds_halves(given.path):
+            takes_it = spec.scheme in get_backend(spec.backend).offer.precisions.get("fp16", ())
+            paste = "precision='fp16'" if takes_it else ""
+            return Hint("the file given as quantized= holds float16, and nothing in it is quantized", paste)
+    which = "the float model itself" if given.path and given.path == spec.model.path else "a float model"
+    return Hint(f"quantized= is {which}, which has no node that quantizes: give the quantized one")
+
+
 def find_hints(
     measurement: Measurement, verdicts: Sequence[Verdict], judge: Judge, seconds: float, tools: Tools
 ) -> tuple[Hint, ...]:
@@ -326,14 +344,13 @@ def find_hints(
     """
     others = tuple(next_steps(measurement, verdicts))
     is_float = "min_coverage" in broken(verdicts) and measurement.coverage.most_pct == 0.0
-    if is_float and (what := explain_float(measurement.check.candidate)):
+    if is_float and (what := _explain_float(measurement.check.candidate)):
         return (what, *others)
     if seconds == 0.0 or not broken(verdicts):
         return others
     if measurement.accuracy_again is not None:
         return (Hint("nothing was tried: an engine gives other outputs in each run, as any trial would"), *others)
-    repairable = [verdict for verdict in verdicts if broken([verdict])]
-    if all(reference_falls_short(verdict, measurement.accuracy) for verdict in repairable):
+    if all(reference_falls_short(verdict, measurement.accuracy) for verdict in verdicts if broken([verdict])):
         return (Hint(f"nothing was tried: FP32 breaks {', '.join(broken(verdicts))} too"), *others)
     built = measurement.bench.candidate.built
     budget = Budget(seconds, (built.build_s or 0.0) - (built.calibration_s or 0.0))

@@ -254,9 +254,7 @@ class MarkKeys:
 
     backend: tuple[str, ...] = option((), each(BACKEND), "runtime, or a list of them (default: ort)")
     precision: tuple[str, ...] = option(
-        (),
-        each(choice_of(*PRECISIONS, others={"half": "fp16"})),
-        "fp32, fp16, bf16, int8, int4, fp8, or a list (default: int8)",
+        (), each(choice_of(*PRECISIONS)), "fp32, fp16, bf16, int8, int4, fp8, or a list (default: int8)"
     )
     scheme: tuple[str, ...] = option(
         (),

@@ -21,13 +21,13 @@ from pytest_quant.measure.engines import (
     open_engine,
     prove_float,
     read_data,
+    refuse_quantized,
     shape_check,
     timed_reference,
     usable_backend,
     use_single_steps,
 )
 from pytest_quant.measure.evaluation import choose_metric, choose_output, evaluate
-from pytest_quant.measure.float_models import refuse_quantized
 from pytest_quant.measure.outputs import Chunk, pair_outputs, read_outputs, record_outputs, run_over
 from pytest_quant.measure.resources import BYTES_PER_MB, AddedMemory, Energy, measure_energy
 from pytest_quant.metrics import ResolvedMetric

@@ -214,12 +214,11 @@ def _outputs(_: Verdict, record: Record) -> Iterator[str]:
 
 def _reference(verdict: Verdict, record: Record) -> Iterator[str]:
     accuracy = record.accuracy
-    if accuracy is None or accuracy.reference is None or accuracy.candidate_runs is not None:
-        return
-    if reference_falls_short(verdict, accuracy):
-        yield "FP32 breaks min_accuracy too: look at labels, preprocessing and output= first, or at the limit"
-    elif verdict.limit == "min_reference_accuracy":
-        yield "FP32 itself scores so: look at labels, preprocessing and output= before the quantization"
+    if accuracy is not None and accuracy.reference is not None and accuracy.candidate_runs is None:
+        if reference_falls_short(verdict, accuracy):
+            yield "FP32 breaks min_accuracy too: look at labels, preprocessing and output= first, or at the limit"
+        elif verdict.limit == "min_reference_accuracy":
+            yield "FP32 itself scores so: look at labels, preprocessing and output= before the quantization"
 
 
 def _speed(verdict: Verdict, record: Record) -> Iterator[str]:
@@ -254,10 +253,10 @@ def _explain_float(verdict: Verdict, record: Record) -> Iterator[str]:
     in_int8 = coverage.int8_pct or 0.0
     if in_int8:
         yield f"{points(in_int8)} % of the eligible {coverage.unit} ran in int8: precision='int8' judges it as that"
-    if round((coverage.pct or 0.0) + max(held, in_int8), 6) < 100.0:
+    done = (coverage.pct or 0.0) + held + in_int8
+    if round(done, 6) < 100.0:
         hidden = "" if coverage.high_pct is None else " or cannot be seen into"
-        which = "the rest" if coverage.pct or held or in_int8 else "all"
-        ran = f"{which} of the eligible {coverage.unit} ran in float{hidden}"
+        ran = f"{'the rest' if done else 'all'} of the eligible {coverage.unit} ran in float{hidden}"
         yield f"{ran}: the engine has neither the speed nor the size of {precision}"
 
 

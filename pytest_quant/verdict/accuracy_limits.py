@@ -264,11 +264,9 @@ def _own_scores(limits: Limits, accuracy: AccuracyResult, is_proof: bool) -> Ite
 
 def reference_falls_short(verdict: Verdict, accuracy: AccuracyResult) -> bool:
     """Tell whether `verdict` is on the candidate's own score, and the reference would break that limit too."""
-    allowed, score = verdict.allowed, accuracy.reference
-    if verdict.limit != OWN_SCORES[0] or allowed is None or score is None:
-        return False
-    own = judge_by_value(verdict.limit, allowed, score, "", is_least=accuracy.better != "lower")
-    return own.status is Status.FAIL
+    limits = Limits(min_accuracy=verdict.allowed if verdict.limit == OWN_SCORES[0] else None)
+    own = _own_scores(limits, replace(accuracy, candidate=accuracy.reference, candidate_ci=None), False)
+    return any(each.status is Status.FAIL for each in own)
 
 
 def _agreement(allowed: float, accuracy: AccuracyResult) -> Verdict:

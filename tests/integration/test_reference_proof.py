@@ -80,7 +80,7 @@ def test_a_quantized_reference_is_an_error_that_says_where_it_belongs(
     with pytest.raises(ModelError, match="is no FP32 model: it is quantized already") as raised:
         checked(tmp_path, model, dataset, scheme=scheme, backend=backend)
     assert str(raised.value.value).startswith(NAMED[kind])
-    assert "give the float model as model=... in the mark, or by the fixture quant_model, and" in str(raised.value.fix)
+    assert "give the float model as model=... or by quant_model, and this one as quantized=" in str(raised.value.fix)
     assert str(raised.value.fix).endswith("by Scores: pytest-quant guide models-and-data")
 
 

@@ -45,7 +45,7 @@ def test_backends_are_known_by_the_names_of_their_runtimes(name: str, backend: s
 
 @pytest.mark.parametrize(
     ("key", "name", "meant"),
-    [("scheme", "PTQ", "static"), ("scheme", "weight_only", "weight-only"), ("precision", "half", "fp16")],
+    [("scheme", "PTQ", "static"), ("scheme", "weight_only", "weight-only"), ("precision", "FLOAT16", "fp16")],
 )
 def test_values_of_a_mark_are_known_by_other_names(key: str, name: str, meant: str) -> None:
     """As papers and tools call them."""

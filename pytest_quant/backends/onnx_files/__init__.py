@@ -374,6 +374,12 @@ def find_quantizing_nodes(path: Path) -> tuple[str, ...]:
     return _outline(path)[3]
 
 
+def holds_halves(path: Path) -> bool:
+    """Tell whether constants of the model in `path` are float16. Raises `ModelError`, see `read_signature`."""
+    tensors = (tensor for graph in graphs_in(_nodes(path)) for tensor in graph.initializer)
+    return any(tensor.data_type == onnx.TensorProto.FLOAT16 for tensor in tensors)
+
+
 def _find_quantizing(model: onnx.ModelProto, constants: Collection[str]) -> Iterator[str]:
     given = {value.name for value in model.graph.input}.difference(constants)
     decodes = [node for node in model.graph.node if node.op_type == "DequantizeLinear" and given & set(node.input[:1])]

@@ -173,14 +173,6 @@ def float_bytes(graph: onnx.GraphProto) -> Counter[str]:
     return sizes
 
 
-def is_half(model: onnx.ModelProto) -> bool:
-    """Tell whether more values of its constants are float16 than float32."""
-    values: Counter[int] = Counter()
-    for tensor in (tensor for graph in graphs_in(model) for tensor in graph.initializer):
-        values[tensor.data_type] += math.prod(tensor.dims)
-    return values[onnx.TensorProto.FLOAT16] > values[onnx.TensorProto.FLOAT]
-
-
 def refill(field: Any, entries: Iterable[Any]) -> None:
     """Let a repeated field of a message, the nodes of a graph for example, have `entries`, some of its own perhaps."""
     entries = list(entries)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from pytest_quant.backends.readback import (
@@ -275,15 +276,14 @@ def _tally_layers(layers: Sequence[PluginLayer], source: SourceGraph, precision:
         if layer.kind == FUSED:
             names = [name for name in names if name not in answered]
             answered.update(names)
-        kind, if_int8 = (
-            kind_of(layer, each, source.quantizers, swallows_compute=bool(names)) for each in (precision, "int8")
-        )
+        kind_for = partial(kind_of, layer, quantizers=source.quantizers, swallows_compute=bool(names))
+        kind = kind_for(precision)
         holds = precision in map(precision_of, layer.input_types[1:2])
         # Four bits are a width of weights: nothing multiplies in them.
         kind = Kind.ASKED if kind is Kind.OTHER and holds and precision == "int4" else kind
         beyond = _NO_INTEGERS.get(layer.kind, "")
         if names and kind in (Kind.ASKED, Kind.OTHER, Kind.OPAQUE):
-            known = "", beyond, holds, if_int8 is Kind.ASKED
+            known = "", beyond, holds, kind_for("int8") is Kind.ASKED
             tallied += [Tallied(name, layer.kind, kind, source.macs[name], *known) for name in names]
             continue
         unnamed += kind in (Kind.ASKED, Kind.OTHER)

@@ -30,6 +30,7 @@ from pytest_quant.backends.ort.macs import (
     kind_of,
     macs_of,
     mark_weights,
+    multiplies_bytes,
     names_in_profile,
     nodes_in,
     weights_in,
@@ -43,17 +44,7 @@ from pytest_quant.backends.ort.session import (
     open_session,
     translate_errors,
 )
-from pytest_quant.backends.readback import (
-    FOUR_BITS,
-    Kind,
-    LayerTime,
-    Role,
-    Tallied,
-    medians,
-    precision_of,
-    tally,
-    warm_runs,
-)
+from pytest_quant.backends.readback import FOUR_BITS, LayerTime, Role, Tallied, medians, precision_of, tally, warm_runs
 from pytest_quant.files import temporary_folder
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec
@@ -77,7 +68,7 @@ def count_coverage(nodes: list[RanNode], precision: str, reach: Reach | None = N
             ONNX_OPS.get(node.op_type, ""),
             "" if reach is None else reach(node),
             holds=node.stored == precision,
-            in_int8=kind_of(node, "int8") is Kind.ASKED,
+            in_int8=multiplies_bytes(node),
         )
         for node in nodes
     ]

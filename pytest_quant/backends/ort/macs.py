@@ -155,6 +155,11 @@ def kind_of(node: RanNode, precision: str) -> Kind:
     return Kind.OPAQUE if is_compiled or node.op_type in _OPAQUE_OPS else Kind.BESIDE
 
 
+def multiplies_bytes(node: RanNode) -> bool:
+    """Tell whether `node` ran in int8, whatever was asked for."""
+    return kind_of(node, "int8") is Kind.ASKED
+
+
 FUSED = "fused "
 """How ONNX Runtime begins the name of a product that took in an activation."""
 
