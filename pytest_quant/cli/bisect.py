@@ -132,7 +132,7 @@ def find_step(comparison: Comparison, between: str) -> str:
         return "pytest --collect-only at GOOD and at BAD shows the tests of each"
     row = undecided[0]
     if row.outcome is Outcome.NO_BASELINE and row.quantity == "accuracy":
-        return f"name as GOOD the commit that changed the data or the metric: git log --oneline {between} lists them"
+        return f"name as GOOD the commit that changed the data or the metric: git log {between} lists them"
     if row.change is not None:
         return "a larger --limit, or a machine that does nothing else, can decide"
     side = "GOOD" if row.outcome is Outcome.NO_BASELINE else "BAD"
