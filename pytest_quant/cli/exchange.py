@@ -21,6 +21,7 @@ from pytest_quant.history.git_branch import push as push_runs
 from pytest_quant.history.json_lines import RunWithRecords, lines_of, read_runs
 from pytest_quant.history.rows import to_utc
 from pytest_quant.history.unfinished_runs import SUFFIX
+from pytest_quant.host import quote
 from pytest_quant.printable import redact_address
 from pytest_quant.record import Run
 from pytest_quant.report.spreadsheet import csv_lines
@@ -147,7 +148,7 @@ def import_records(files: tuple[Path, ...], expect: int | None, place: str | Non
     added, repeated = open_store(where).append_many(chain.from_iterable(map(read_runs, files)))
     rest = f", {repeated} already there" if repeated else ""
     say(f"{added} of {added + repeated} runs added to {where}{rest}")
-    if left := [str(file) for file in files if file.suffix == SUFFIX]:
+    if left := [quote(str(file)) for file in files if file.suffix == SUFFIX]:
         say(f"all of {' '.join(left)} is in the history now, so it may be removed")
     if expect is not None and (missing := _list_missing(read, expect)):
         say(missing, color="red", err=True)

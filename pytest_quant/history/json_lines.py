@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
-from shlex import quote
 from typing import BinaryIO, TypeAlias
 
 from pytest_quant.errors import HistoryError
 from pytest_quant.files import file_errors, open_file, parse_json
 from pytest_quant.history.rows import encode
+from pytest_quant.host import quote
 from pytest_quant.printable import guard_json
 from pytest_quant.record import SCHEMA, EncodedRecord, Record, Run, run_from_json, run_to_json
 
