@@ -63,7 +63,7 @@ UNMEASURED = replace(timed(), accuracy=None, latency=None, coverage=None, status
 @pytest.mark.parametrize(
     ("times", "good", "bad", "step"),
     [
-        (EQUAL, of_good(OTHER_DATA), of_commit(timed()), "as GOOD the commit that changed the data.*: git log .* a..b"),
+        (EQUAL, of_good(OTHER_DATA), of_commit(timed()), "as GOOD the commit that changed the data.*: git log a..b"),
         (NOISY, of_good(timed("old")), of_commit(timed("new")), "a larger --limit"),
         (Played(error=LaunchError("no")), of_good(timed("old")), of_commit(timed("new")), "as BAD another"),
         (EQUAL, of_good(timed()), of_commit(UNMEASURED), "as BAD another"),
