@@ -124,10 +124,7 @@ def limited_onednn() -> OlderCpu:
 def emulated_haswell() -> OlderCpu:
     """Return a Haswell emulated by QEMU in user mode: real kernels of a library that asks the processor itself."""
     found = shutil.which(_EMULATOR)
-    missing = ""
-    if not is_x86():
-        missing = "this processor is no x86, whose packages an emulator needs"
-    elif found is None:
-        missing = f"{_EMULATOR} is not installed: apt-get install qemu-user"
+    absent = "" if found else f"{_EMULATOR} is not installed: apt-get install qemu-user"
+    missing = absent if is_x86() else "this processor is no x86, whose packages an emulator needs"
     launcher = (found or "", "-cpu", "Haswell")
     return OlderCpu("Haswell, emulated by QEMU", not has_vnni(isa_tier()), launcher, missing=missing)

@@ -34,8 +34,6 @@ _LONGEST_S = 600.0
 _KEPT_BYTES = 256 << 20
 """Of the outputs of all these samples."""
 
-_RunsBatches = Callable[[list[Batch]], list[Outputs]]
-
 
 def find_portability(measurement: Measurement, opened: OpenEngine, judge: Judge, tools: Tools) -> Portability | None:
     """Return on which processors the verdict on an INT8 engine holds; ``None`` for what is no such engine on the CPU.
@@ -167,7 +165,9 @@ def _conclude(unknown: Portability, found: tuple[str | None, str], there: Accura
     )
 
 
-def _run_few(opened: OpenEngine, data: Data, cache: Cache, where: str, run: _RunsBatches) -> list[Outputs]:
+def _run_few(
+    opened: OpenEngine, data: Data, cache: Cache, where: str, run: Callable[[list[Batch]], list[Outputs]]
+) -> list[Outputs]:
     """Return what `run` gives for the batches of `data`, from the cache if it has that; none if it gave nothing."""
     batches = data.batches(opened.batch_size, pad=opened.pads)
     named = [replace(batch, feeds=opened.feeds(batch.feeds)) for batch in batches]
