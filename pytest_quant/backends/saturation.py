@@ -10,6 +10,7 @@ import os
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -93,11 +94,8 @@ class OlderCpu:
         from pytest_quant.backends.child_process import call_in_child
 
         environment = {**os.environ, **self.environment}
-        arguments = spec, folder, batches
-        outputs, _ = call_in_child(
-            _run_engine, *arguments, limit_s=limit_s, environment=environment, launcher=self.launcher
-        )
-        return outputs
+        call = partial(call_in_child, limit_s=limit_s, environment=environment, launcher=self.launcher)
+        return call(_run_engine, spec, folder, batches)[0]
 
 
 def _run_engine(spec: EngineSpec, folder: Path, batches: Sequence[Feeds]) -> list[Outputs]:
@@ -111,9 +109,6 @@ def _run_engine(spec: EngineSpec, folder: Path, batches: Sequence[Feeds]) -> lis
         return [engine.run(feeds) for feeds in batches]
 
 
-_EMULATOR = "qemu-x86_64"
-
-
 def limited_onednn() -> OlderCpu:
     """Return the kernels that oneDNN has for AVX2, which a variable chooses at full speed."""
     missing = "" if is_x86() else "oneDNN has no kernels of x86 on this processor"
@@ -123,8 +118,8 @@ def limited_onednn() -> OlderCpu:
 
 def emulated_haswell() -> OlderCpu:
     """Return a Haswell emulated by QEMU in user mode: real kernels of a library that asks the processor itself."""
-    found = shutil.which(_EMULATOR)
-    absent = "" if found else f"{_EMULATOR} is not installed: apt-get install qemu-user"
+    found = shutil.which("qemu-x86_64")
+    absent = "" if found else "qemu-x86_64 is not installed: apt-get install qemu-user"
     missing = absent if is_x86() else "this processor is no x86, whose packages an emulator needs"
     launcher = (found or "", "-cpu", "Haswell")
     return OlderCpu("Haswell, emulated by QEMU", not has_vnni(isa_tier()), launcher, missing=missing)
