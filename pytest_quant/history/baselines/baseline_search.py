@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from pytest_quant.environment.revision import Committed, Repository, find_checkout, git_state
 from pytest_quant.errors import HistoryError, UsageError
+from pytest_quant.history import missing_libraries
 from pytest_quant.history.baselines.file import NAME, BaselineEntry, read_baselines
 from pytest_quant.history.baselines.launch_history import (
     NO_NOISE_KNOWN,
@@ -172,11 +173,10 @@ class Baselines:
         if self._open_history is None:
             return _MergeBase([], f"{_NOT_ACCEPTED}, and the history is turned off")
         state = git_state(self._root)
-        if state is None and find_checkout(self._root.resolve()) is None:
+        if state is None and not missing_libraries() and find_checkout(self._root.resolve()) is None:
             return _MergeBase([], f"{_NOT_ACCEPTED}, and {_NO_REPOSITORY}")
         try:
-            git = Repository(self._root)
-            recorded = self._open_history()
+            recorded, git = self._open_history(), Repository(self._root)
             base = select_base(recorded.commits, git, dirty=bool(state and state.dirty))
             if base.committed is None:
                 return _MergeBase([], f"{_NOT_ACCEPTED}, and {base}")
