@@ -129,6 +129,8 @@ def open_session(
     for name, value in providers[0].config.items():
         settings.add_session_config_entry(name, value)
     layouts: list[str] = []
+    # A session that runs once keeps nothing; an arena would hold up to twice what its largest tensors take.
+    settings.enable_cpu_mem_arena = profile is None
     if profile is not None and providers[0].name == CPU:
         # Packed weights leave the graph, and their shapes with them. The choice of kernels does not depend on it, but
         # for MatMulNBits, whose attributes tell what it multiplies where weights are packed.
