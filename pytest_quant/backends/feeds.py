@@ -1,4 +1,4 @@
-"""Inputs and outputs of a run by name, and what is wrong with inputs that do not fit a model."""
+"""Inputs and outputs of a run by name: which belong together in two engines, and what is wrong with inputs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_quant.errors import DataError, nearest
+from pytest_quant.errors import DataError, ModelError, nearest
 from pytest_quant.spec import Signature, TensorInfo
 
 Feeds: TypeAlias = dict[str, NDArray[Any]]
@@ -93,3 +93,47 @@ def describe_tensor(tensor: TensorInfo) -> str:
     """Return the shape of `tensor` in words, ``(any, 3, 224, 224)``."""
     sizes = ", ".join("any" if size is None else str(size) for size in tensor.shape or ())
     return f"({sizes})"
+
+
+def match_names(reference: tuple[TensorInfo, ...], candidate: tuple[TensorInfo, ...], what: str) -> dict[str, str]:
+    """Map the reference's names to the candidate's: by name, else by position when the counts agree.
+
+    Parameters
+    ----------
+    reference, candidate : all inputs, or all outputs, of the two engines.
+    what : ``input`` or ``output``, for the message.
+
+    Raises
+    ------
+    ModelError : names and counts both differ, so that a tensor would not be compared.
+    """
+    ours, theirs = ({tensor.name: tensor for tensor in side} for side in (reference, candidate))
+    if len(ours) != len(theirs):
+        missing = sorted(set(ours) - set(theirs))
+        raise ModelError(
+            f"the candidate has {len(theirs)} {what}s, the reference {len(ours)}",
+            value=f"candidate: {', '.join(theirs)}; missing: {', '.join(missing) or 'none'}",
+            allowed=f"the same {what} names, or as many of them: {', '.join(ours)}",
+            fix=f"give the quantized model the {what}s of the float one",
+        )
+    by_name = ours.keys() == theirs.keys()
+    return dict(zip(ours, ours if by_name else theirs, strict=True))
+
+
+def match_inputs(reference: tuple[TensorInfo, ...], candidate: tuple[TensorInfo, ...]) -> dict[str, str]:
+    """Return the candidate's name of each input of the reference, by name or else by position.
+
+    Raises `ModelError` as `match_names` does, and for two that belong together and have not as many axes, as of two
+    networks. Of outputs what a file says of axes may be wrong, and they are compared as they come.
+    """
+    names = match_names(reference, candidate, "input")
+    ours, theirs = ({tensor.name: tensor for tensor in side} for side in (reference, candidate))
+    for name, other in names.items():
+        first, second = ours[name].shape, theirs[other].shape
+        if first is not None and second is not None and len(first) != len(second):
+            raise ModelError(
+                f"the candidate's input '{other}' has {len(second)} axes, the reference's '{name}' {len(first)}",
+                value=f"shapes {describe_tensor(theirs[other])} and {describe_tensor(ours[name])}",
+                fix="look whether the quantized model is made from this float one",
+            )
+    return names

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from pytest_quant.backends import TF32, Backend, Engine, Feeds, get_backend, get_exporter
-from pytest_quant.backends.feeds import describe_tensor
+from pytest_quant.backends.feeds import match_inputs
 from pytest_quant.backends.runtime import name_errors
 from pytest_quant.data import Data, inputs_of, open_data
 from pytest_quant.errors import BackendUnavailable, BuildError, ModelError, QuantError, UsageError
@@ -18,41 +18,6 @@ from pytest_quant.measure.build import BuiltEngine, Tools, build_engine, map_mod
 from pytest_quant.measure.rollout import Rollout
 from pytest_quant.result import Coverage, TimedSample
 from pytest_quant.spec import Check, Dataset, EngineSpec, InputShapes, Model, Signature, TensorInfo
-
-
-def match_names(reference: tuple[TensorInfo, ...], candidate: tuple[TensorInfo, ...], what: str) -> dict[str, str]:
-    """Map the reference's names to the candidate's: by name, else by position when the counts agree.
-
-    Parameters
-    ----------
-    reference, candidate : all inputs, or all outputs, of the two engines.
-    what : ``input`` or ``output``, for the message.
-
-    Raises
-    ------
-    ModelError : names and counts both differ, so that a tensor would not be compared, or two that belong together have
-        not as many axes, as of two networks.
-    """
-    ours, theirs = ({tensor.name: tensor for tensor in side} for side in (reference, candidate))
-    if len(ours) != len(theirs):
-        missing = sorted(set(ours) - set(theirs))
-        raise ModelError(
-            f"the candidate has {len(theirs)} {what}s, the reference {len(ours)}",
-            value=f"candidate: {', '.join(theirs)}; missing: {', '.join(missing) or 'none'}",
-            allowed=f"the same {what} names, or as many of them: {', '.join(ours)}",
-            fix=f"give the quantized model the {what}s of the float one",
-        )
-    by_name = ours.keys() == theirs.keys()
-    names = dict(zip(ours, ours if by_name else theirs, strict=True))
-    for name, other in names.items():
-        first, second = ours[name].shape, theirs[other].shape
-        if first is not None and second is not None and len(first) != len(second):
-            raise ModelError(
-                f"the candidate's {what} '{other}' has {len(second)} axes, the reference's '{name}' {len(first)}",
-                value=f"shapes {describe_tensor(theirs[other])} and {describe_tensor(ours[name])}",
-                fix="look whether the quantized model is made from this float one",
-            )
-    return names
 
 
 def usable_backend(spec: EngineSpec, own: Backend | None = None) -> Backend:
@@ -211,7 +176,7 @@ def shape_spec(
     if not backend.offer.fixed_shapes:
         return spec
     inputs = _inputs(spec)
-    own = match_names(names, inputs, "input")
+    own = match_inputs(names, inputs)
     of_name = {tensor.name: tensor for tensor in inputs}
     shapes = []
     for name, seen in data.shapes.items():
@@ -236,7 +201,7 @@ def _largest_batch(spec: EngineSpec, names: tuple[TensorInfo, ...], data: Data) 
     backend = get_backend(spec.backend)
     if not backend.offer.fixed_shapes:
         return None
-    own = match_names(names, _inputs(spec), "input")
+    own = match_inputs(names, _inputs(spec))
     return backend.largest_batch(spec, {own[name]: axis for name, axis in data.layout.axes.items()})
 
 
@@ -364,7 +329,7 @@ def timed_reference(
 
     with ExitStack() as opened:
         engine = open_engine(built, tools, opened)
-        names = match_names(reference.engine.signature.inputs, engine.signature.inputs, "input")
+        names = match_inputs(reference.engine.signature.inputs, engine.signature.inputs)
         feeds = {names[name]: array for name, array in timed.feeds.items()}
         deployed = replace(reference, built=built, engine=engine)
         if spec.precision == reference.spec.precision:

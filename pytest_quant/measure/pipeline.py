@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from pytest_quant.backends import Engine, Feeds, get_backend, get_exporter
+from pytest_quant.backends.feeds import match_inputs, match_names
 from pytest_quant.cache import Entry
 from pytest_quant.clocks import REAL
 from pytest_quant.data import Data
@@ -17,7 +18,6 @@ from pytest_quant.measure.build import Tools, build_engine, export_spec
 from pytest_quant.measure.engines import (
     TimingSubject,
     add_inputs,
-    match_names,
     open_engine,
     prove_float,
     read_data,
@@ -148,7 +148,7 @@ def open_bench(check: Check, data: Data, tools: Tools, opened: ExitStack, worker
     ref_engine.set_aside(partial(ref_built.evaluation_engine.open, tools.steps.watch))
     with AddedMemory(built.backend.device) as memory:
         engine = open_engine(built.evaluation_engine, tools, opened)
-        inputs = match_names(ref_engine.signature.inputs, engine.signature.inputs, "input")
+        inputs = match_inputs(ref_engine.signature.inputs, engine.signature.inputs)
         axes = data.output_axes
         if axes:
             # Only then, because a function tells its outputs when it has run.

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from pytest_quant.backends import Engine, Feeds
+from pytest_quant.backends.feeds import match_inputs, match_names
 from pytest_quant.errors import UsageError
-from pytest_quant.measure.engines import match_names
 from pytest_quant.strategies.inputs import inputs, read_source
 
 Property: TypeAlias = Callable[[Engine, Engine, Feeds], None]
@@ -137,7 +137,7 @@ def deterministic(engine: Engine, reference: Engine, feeds: Feeds) -> None:
 def _pairs(engine: Engine, reference: Engine, feeds: Feeds) -> Iterator[tuple[str, NDArray[Any], NDArray[Any]]]:
     """Run both engines and yield the reference's name of each output, the reference's values and the candidate's."""
     theirs = reference.run(feeds)
-    input_names = match_names(reference.signature.inputs, engine.signature.inputs, "input")
+    input_names = match_inputs(reference.signature.inputs, engine.signature.inputs)
     ours = engine.run({input_names[name]: array for name, array in feeds.items()})
     output_names = match_names(reference.signature.outputs, engine.signature.outputs, "output")
     for name, array in theirs.items():

@@ -1,4 +1,4 @@
-"""Names of the candidate's inputs and outputs."""
+"""Shapes that engines are built for."""
 
 from __future__ import annotations
 
@@ -12,39 +12,13 @@ import pytest
 
 from pytest_quant.backends import Offer
 from pytest_quant.data import open_data
-from pytest_quant.errors import ModelError
 from pytest_quant.measure import engines
-from pytest_quant.measure.engines import match_names, read_data, shape_check
+from pytest_quant.measure.engines import read_data, shape_check
 from pytest_quant.spec import Check, Dataset, EngineSpec, InputShapes, LatencyPlan, Model, Signature, TensorInfo
 from tests.support.measuring import quiet_tools
 from tests.unit.measure.played import PlayedBackend
 
-
-def tensors(*names: str) -> tuple[TensorInfo, ...]:
-    """Return float tensors called `names`."""
-    return tuple(TensorInfo(name, "float32", (None, 2)) for name in names)
-
-
-def test_equal_names_match_and_others_do_by_position() -> None:
-    """Names win, whatever their order; an export that renamed its outputs still compares where the counts agree."""
-    assert match_names(tensors("a", "b"), tensors("b", "a"), "output") == {"a": "a", "b": "b"}
-    assert match_names(tensors("a", "b"), tensors("x", "y"), "output") == {"a": "x", "b": "y"}
-
-
-def test_a_missing_output_is_an_error_that_names_it() -> None:
-    """Nothing goes uncompared in silence."""
-    with pytest.raises(ModelError, match="missing: b"):
-        match_names(tensors("a", "b"), tensors("a"), "output")
-
-
-@pytest.mark.parametrize("name", ["a", "x"])
-def test_tensors_of_different_ranks_belong_to_different_networks(name: str) -> None:
-    """Of one name or in one place; a rank that a file leaves open is no difference."""
-    pictures = TensorInfo(name, "float32", (None, 2, 8, 8))
-    with pytest.raises(ModelError, match=f"input '{name}' has 4 axes, the reference's 'a' 2") as raised:
-        match_names(tensors("a"), (pictures,), "input")
-    assert raised.value.value == "shapes (any, 2, 8, 8) and (any, 2)"
-    assert match_names(tensors("a"), (replace(pictures, shape=None),), "input") == {"a": name}
+Y = TensorInfo("y", "float32", (None, 2))
 
 
 class Shaped(PlayedBackend):
@@ -93,7 +67,7 @@ def test_an_engine_is_built_for_the_shapes_of_its_runs(
     monkeypatch: pytest.MonkeyPatch, others: dict[str, Any], usual: int, largest: int, evaluated: int | None
 ) -> None:
     """One sample of the shortest, the batch that is timed of the commonest, the largest batch of the longest."""
-    signature = Signature((TensorInfo("x", "float32", (None, None, 2)),), tensors("y"))
+    signature = Signature((TensorInfo("x", "float32", (None, None, 2)),), (Y,))
     result, backend = shaped(monkeypatch, signature, SEQUENCES, **others)
     assert result.candidate.shapes == (InputShapes("x", (1, 3, 2), (usual, 5, 2), (largest, 9, 2), 0),)
     assert result.reference.shapes == ()
@@ -104,7 +78,7 @@ def test_an_engine_is_built_for_the_shapes_of_its_runs(
 def test_a_batch_is_evaluated_that_memory_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     """An engine is built for three of the longest sequences here, of 9 times 2 floats, and for no more."""
     monkeypatch.setattr("pytest_quant.data.opening._BATCH_BYTES", 3 * 9 * 2 * 4)
-    signature = Signature((TensorInfo("x", "float32", (None, None, 2)),), tensors("y"))
+    signature = Signature((TensorInfo("x", "float32", (None, None, 2)),), (Y,))
     result, _ = shaped(monkeypatch, signature, SEQUENCES)
     assert result.candidate.shapes[0].largest == (3, 9, 2)
 
@@ -112,7 +86,7 @@ def test_a_batch_is_evaluated_that_memory_holds(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("shape", [(4, 2), (2,)])
 def test_an_input_of_a_fixed_shape_is_built_for_that(monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...]) -> None:
     """A batch that the graph fixes is the only one, and an input without samples has its own shape in any batch."""
-    signature = Signature((TensorInfo("x", "float32", shape),), tensors("y"))
+    signature = Signature((TensorInfo("x", "float32", shape),), (Y,))
     result, _ = shaped(monkeypatch, signature, [np.zeros(2, np.float32)] * 5)
     assert result.candidate.shapes == (InputShapes("x", shape, shape, shape, None),)
 
@@ -129,7 +103,7 @@ def test_the_largest_tensor_is_that_of_one_of_the_longest_samples(
             return 1234
 
     for size, told in ((None, 1234), (1, 0)):
-        signature = Signature((TensorInfo("x", "float32", (size, None, 2)),), tensors("y"))
+        signature = Signature((TensorInfo("x", "float32", (size, None, 2)),), (Y,))
         monkeypatch.setattr(engines, "get_backend", lambda _, its=signature: Told(lambda *_: {}, its))
         data = read_data(Dataset.from_iterable(SEQUENCES), CANDIDATE, quiet_tools(tmp_path))
         assert data.tensor_bytes == told
