@@ -14,6 +14,7 @@ from pytest_quant.backends import Outputs
 from pytest_quant.backends.saturation import Exposed, OlderCpu
 from pytest_quant.cache import Cache
 from pytest_quant.data import Batch, Data
+from pytest_quant.errors import QuantError
 from pytest_quant.files import temporary_folder
 from pytest_quant.measure.batching import OpenEngine, run_batches
 from pytest_quant.measure.build import CANNOT_BE_PACKED, BuiltEngine, Tools
@@ -66,16 +67,17 @@ def find_portability(measurement: Measurement, opened: OpenEngine, judge: Judge,
         accuracy = measurement.accuracy
         found = judge.holds_there(check, accuracy, accuracy)
         return _conclude(unknown, found, accuracy, "this processor, which has no VNNI")
+    if built.spec.model.state:
+        return replace(unknown, reason="a model with a state is run nowhere else")
     pair, counted = replace(measurement.bench, candidate=opened), [op.macs for op in measurement.coverage.by_op]
     macs = sum(each or 0 for each in counted) / measurement.bench.latency_batch_size
     if built.spec.cpus in ("any", "avx2"):
         most = max(_FEWEST, min(_MEASURED, int(_EMULATED_MACS / max(macs, 1.0))))
         return _measure(pair, older, unknown, judge, tools, most)
-    if exposed is None:
-        return replace(unknown, reason="whether sums of two products pass 16 bits is not seen: cpus='any' measures it")
-    unknown = replace(unknown, reason="sums of two products can pass 16 bits: cpus='any' measures what that does")
+    can = "may, unseen," if exposed is None else "can"
+    unknown = replace(unknown, reason=f"sums of two products {can} pass 16 bits: cpus='any' measures what that does")
     # Small models take no time, and large ones would take more than the rest of the check.
-    return _simulate(pair, unknown, judge, tools.cache) if 0.0 < macs <= _SIMULATED_MACS else unknown
+    return _simulate(pair, unknown, judge, tools.cache) if exposed and 0.0 < macs <= _SIMULATED_MACS else unknown
 
 
 def _find_exposed(built: BuiltEngine, cache: Cache) -> tuple[Exposed, ...] | None:
@@ -94,13 +96,10 @@ def _measure(
     pair: EnginePair, older: OlderCpu | None, unknown: Portability, judge: Judge, tools: Tools, most: int
 ) -> Portability:
     """Run the candidate on at most so many samples by the kernels of an older processor, and judge the limits there."""
-    candidate = pair.candidate
-    built = candidate.built
+    built = pair.candidate.built
     if older is None or older.missing:
         why = "this backend does not say how its kernels for them run here" if older is None else older.missing
         return replace(unknown, reason=f"not measured: {why}")
-    if built.spec.model.state:
-        return replace(unknown, reason="not measured: a model with a state is not run in another process")
     # Here, because few checks run elsewhere.
     from pytest_quant.backends.child_process import ChildError
 
@@ -108,10 +107,10 @@ def _measure(
         feeds = [batch.feeds for batch in batches]
         return older.run(built.evaluation_engine.spec, built.folder, feeds, _LONGEST_S)
 
-    data = pair.data.some(_fitting(candidate, most))
+    data = pair.data.some(_fitting(pair.candidate, most))
     with tools.steps.show(f"running {built.name} on {data.n} samples on a processor without VNNI: {older.name}"):
         try:
-            runs = _run_few(candidate, data, tools.cache, older.name, run_there)
+            runs = _run_few(pair.candidate, data, tools.cache, older.name, run_there)
         except (ChildError, *CANNOT_BE_PACKED) as error:
             return replace(unknown, reason=f"not measured on {older.name}: {error}")
     return _judge(unknown, pair, data, runs, judge, f"{data.n} samples on {older.name}")
@@ -130,7 +129,11 @@ def _simulate(pair: EnginePair, unknown: Portability, judge: Judge, cache: Cache
                 return run_batches(engine, batches)
 
     data = pair.data.some(_fitting(pair.candidate, _SIMULATED))
-    runs = _run_few(pair.candidate, data, cache, "saturating sums", run_saturating)
+    try:
+        runs = _run_few(pair.candidate, data, cache, "saturating sums", run_saturating)
+    except QuantError:
+        # Nobody asked for it, and the verdict must not be lost.
+        return unknown
     if not runs:
         return unknown
     found = _judge(unknown, pair, data, runs, judge, f"a simulation of its matrices on {data.n} samples")

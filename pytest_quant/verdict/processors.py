@@ -81,10 +81,7 @@ def processor_verdicts(check: Check, portability: Portability | None) -> Iterato
     status = {"any": Status.PASS, "vnni": Status.FAIL}.get(portability.holds or "", Status.INCONCLUSIVE)
     if cpus == "vnni" and "vnni" in (portability.holds, portability.kind):
         status = Status.PASS
-    yield Verdict(CPUS, None, None, status, _explain(portability))
-
-
-def _explain(portability: Portability) -> str:
     heads = {"any": "holds on any processor", "vnni": "holds only with VNNI, AMX or on ARM", None: "not known"}
     how = f", {portability.how}" if portability.how else ""
-    return f"{heads[portability.holds]}{how}: {portability.reason}"
+    reason = f"{heads[portability.holds]}{how}: {portability.reason}"
+    yield Verdict(CPUS, None, None, status, reason)

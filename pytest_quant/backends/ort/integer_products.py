@@ -86,7 +86,8 @@ def read_graphs(model: onnx.ModelProto) -> Iterator[KnownGraph]:
     constants |= {name: each.t for name, attributes in held for each in attributes if each.name == "value"}
     # Weights in float behind a QuantizeLinear are as constant as those that were quantized before.
     for name, node in makers.items():
-        if node.op_type == "QuantizeLinear" and constants.keys() >= {*filter(None, node.input)}:
+        kinds = [constants[each].data_type for each in node.input if each in constants]
+        if node.op_type == "QuantizeLinear" and node.domain in STANDARD and kinds[2:] in ([_INT8], [_UINT8]):
             feeds = {each: numpy_helper.to_array(constants[each]) for each in node.input if each}
             (levels,) = ReferenceEvaluator(node).run(None, feeds)
             constants[name] = numpy_helper.from_array(np.asarray(levels))
