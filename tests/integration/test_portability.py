@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pytest_quant.backends.ort import OrtBackend
 from pytest_quant.backends.saturation import OlderCpu
 from pytest_quant.environment.machine import has_vnni
+from pytest_quant.errors import BuildError
 from tests.integration.projects import run_marks
 from tests.support import models
 
@@ -75,6 +77,17 @@ def test_a_simulation_shows_what_holds_only_with_vnni(project: pytest.Pytester) 
     assert found["agreement_pct"] < 90 < checks["full"]["accuracy"]["agreement_pct"]
     assert checks["full"]["status"] == "PASS"
     result.stdout.fnmatch_lines(["test *CPUs *", "*full * VNNI * PASS"])
+
+
+def test_a_simulation_that_fails_costs_no_verdict(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody asked for it: the check passes, and where it holds is not known."""
+
+    def refuse(*_: object) -> None:
+        raise BuildError("ONNX Runtime refused the graph")
+
+    monkeypatch.setattr(OrtBackend, "saturate", refuse)
+    _, checks = run_marks(project, {"full": f"{FULL}, max_drop=5.0"})
+    assert (checks["full"]["status"], checks["full"]["portability"]["holds"]) == ("PASS", None)
 
 
 @emulated
