@@ -121,5 +121,5 @@ def emulated_haswell() -> OlderCpu:
     found = shutil.which("qemu-x86_64")
     absent = "" if found else "qemu-x86_64 is not installed: apt-get install qemu-user"
     missing = absent if is_x86() else "this processor is no x86, whose packages an emulator needs"
-    launcher = (found or "", "-cpu", "Haswell")
-    return OlderCpu("Haswell, emulated by QEMU", not has_vnni(isa_tier()), launcher, missing=missing)
+    is_here = not has_vnni(isa_tier())
+    return OlderCpu("Haswell, emulated by QEMU", is_here, (found or "", "-cpu", "Haswell"), missing=missing)

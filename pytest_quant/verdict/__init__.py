@@ -54,7 +54,7 @@ class Judge:
         verdicts = (*own, *increases_to_narrow(self.limits, latency, self.baseline))
         return any(each.status is Status.INCONCLUSIVE and each.observed is not None for each in verdicts)
 
-    def holds_there(self, check: Check, here: AccuracyResult, there: AccuracyResult) -> tuple[str | None, str]:
+    def holds_there(self, check: Check, here: AccuracyResult | None, there: AccuracyResult) -> tuple[str | None, str]:
         """Return whether the limits on accuracy hold on another processor, and why; see `judge_elsewhere`."""
         return judge_elsewhere(self.limits, here, there, check.confidence, check.output)
 

@@ -18,7 +18,7 @@ has doubled."""
 
 
 def judge_elsewhere(
-    limits: Limits, here: AccuracyResult, there: AccuracyResult, confidence: float | None, output: str | None
+    limits: Limits, here: AccuracyResult | None, there: AccuracyResult, confidence: float | None, output: str | None
 ) -> tuple[str | None, str]:
     """Return ``any`` where the limits on accuracy hold there too, ``vnni`` where they do not, else ``None``; and why.
 
@@ -27,9 +27,13 @@ def judge_elsewhere(
 
     Parameters
     ----------
-    here, there : both over the same samples, here with VNNI and there without.
+    here, there : both over the same samples, here with VNNI and there without; ``None`` if nothing ran with it: then
+        only limits that hold say something.
     confidence, output : see `accuracy_verdicts`.
     """
+    if here is None:
+        held = [verdict.status is Status.PASS for verdict in accuracy_verdicts(limits, there, confidence, output)]
+        return ("any" if held and all(held) else None), "what has VNNI adds exactly, and did not run"
     ours = {verdict.limit: verdict for verdict in accuracy_verdicts(limits, here, confidence, output)}
     theirs = list(accuracy_verdicts(limits, there, confidence, output))
     values = (here.agreement_pct, there.agreement_pct, here.sqnr_db, there.sqnr_db)
@@ -83,5 +87,4 @@ def processor_verdicts(check: Check, portability: Portability | None) -> Iterato
         status = Status.PASS
     heads = {"any": "holds on any processor", "vnni": "holds only with VNNI, AMX or on ARM", None: "not known"}
     how = f", {portability.how}" if portability.how else ""
-    reason = f"{heads[portability.holds]}{how}: {portability.reason}"
-    yield Verdict(CPUS, None, None, status, reason)
+    yield Verdict(CPUS, None, None, status, f"{heads[portability.holds]}{how}: {portability.reason}")

@@ -104,3 +104,19 @@ def test_the_limit_is_what_is_known(cpus: str, found: Portability | None, status
 def test_a_mark_that_names_no_processors_has_no_such_verdict() -> None:
     """Then it is a note."""
     assert not list(processor_verdicts(_check(""), _BROKEN))
+
+
+@pytest.mark.parametrize(
+    ("limits", "there", "holds"),
+    [
+        (Limits(min_sqnr_db=20.0), SAME, "any"),
+        (Limits(min_sqnr_db=20.0), WORSE, None),
+        (Limits(max_drop=1.0), SAME, None),
+        (Limits(), SAME, None),
+    ],
+)
+def test_without_a_run_with_vnni_only_limits_that_hold_say_something(
+    limits: Limits, there: AccuracyResult, holds: str | None
+) -> None:
+    """A limit that is broken or open on an older processor, or none, does not show that a newer one gives the same."""
+    assert judge_elsewhere(limits, None, there, None, None)[0] == holds
