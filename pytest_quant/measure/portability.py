@@ -133,9 +133,8 @@ def _simulate(pair: EnginePair, unknown: Portability, judge: Judge, cache: Cache
         runs = _run_few(pair.candidate, data, cache, "saturating sums", run_saturating)
     except QuantError:
         runs = []  # Nobody asked for it, and the verdict must not be lost.
-    if not runs:
-        return unknown
-    found = _judge(unknown, pair, data, runs, judge, f"a simulation of its matrices on {data.n} samples")
+    where = f"a simulation of its matrices on {data.n} samples"
+    found = _judge(unknown, pair, data, runs, judge, where) if runs else unknown
     # Products that are not simulated may saturate too.
     return replace(found, how="simulated") if found.holds == "vnni" else unknown
 
