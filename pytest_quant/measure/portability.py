@@ -118,7 +118,7 @@ def _simulate(pair: EnginePair, unknown: Portability, judge: Judge, cache: Cache
     built = pair.candidate.built
     if not pair.candidate.pads and built.spec.scheme != "dynamic":
         # Sums of two take half of the products of a run, in float32.
-        pair = replace(pair, candidate=replace(pair.candidate, batch_size=1))
+        pair = replace(pair, candidate=replace(pair.candidate, batch_size=1, ran=()))
 
     def run_saturating(batches: list[Batch]) -> list[Outputs]:
         with temporary_folder() as work:

@@ -34,6 +34,12 @@ def classes():
 
 
 @pytest.fixture
+def few():
+    x = np.random.default_rng(1).normal(size=(240, 64)).astype(np.float32)
+    return Dataset.from_arrays(x[:16], (x[:16] @ W).argmax(1), calibration=x[200:])
+
+
+@pytest.fixture
 def pictures():
     x = np.random.default_rng(2).uniform(size=(72, 3, 16, 16)).astype(np.float32)
     return Dataset.from_arrays(x[:48], np.zeros(48), calibration=x[48:])
@@ -77,6 +83,14 @@ def test_a_simulation_shows_what_holds_only_with_vnni(project: pytest.Pytester) 
     assert found["agreement_pct"] < 90 < checks["full"]["accuracy"]["agreement_pct"]
     assert checks["full"]["status"] == "PASS"
     result.stdout.fnmatch_lines(["test *CPUs *", "*full * VNNI * PASS"])
+
+
+def test_a_simulation_of_all_samples_is_one_of_them(project: pytest.Pytester) -> None:
+    """Sixteen samples, which were probed in one run, are simulated one by one, and the record says so."""
+    _, checks = run_marks(project, {"few": f"{FULL.replace('classes', 'few')}, min_sqnr_db=25.2"})
+    found = checks["few"]["portability"]
+    assert (found["how"], found["n"]) == ("simulated", 16)
+    assert found["agreement_pct"] < 95 < checks["few"]["accuracy"]["agreement_pct"]
 
 
 def test_a_simulation_that_fails_costs_no_verdict(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
