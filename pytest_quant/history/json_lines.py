@@ -93,7 +93,7 @@ def _each_line(stream: BinaryIO, where: str) -> Iterator[RunWithRecords]:
 def _read(line: bytes, place: str) -> Iterator[RunWithRecords]:
     """Yield the run of a line, none of the first line of an export. Raises `HistoryError`, which names the `place`."""
     # Here, because it loads numpy, which a run that never imports one does without.
-    from pytest_quant.metrics.drop import answers_of
+    from pytest_quant.metrics.answers import answers_of
 
     try:
         document = parse_json(line)

@@ -14,7 +14,8 @@ from pytest_quant.data.score_pairs import PairedScores, read_scores
 from pytest_quant.errors import DataError
 from pytest_quant.measure.build import Tools
 from pytest_quant.metrics import ResolvedMetric
-from pytest_quant.metrics.drop import add_drop, add_scores, answers_of
+from pytest_quant.metrics.answers import answers_of
+from pytest_quant.metrics.drop import add_drop, add_scores
 from pytest_quant.result import AccuracyResult, Baseline, Interval, Measured, TaskScore
 from pytest_quant.spec import Check, Scores
 from pytest_quant.stats.runs import (

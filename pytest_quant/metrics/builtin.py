@@ -112,7 +112,7 @@ BUILTIN = {
         ResolvedMetric("mae", "lower", "", partial(_error, of=np.abs), _mean, rate=1.0),
         ResolvedMetric("rmse", "lower", "", partial(_error, of=np.square), _root_mean),
         ResolvedMetric("exact_match", "higher", "%", exact_matches, _percent_mean, rate=_PERCENT, reads_objects=True),
-        ResolvedMetric("perplexity", "lower", "", token_losses, perplexity, reads_objects=True),
+        ResolvedMetric("perplexity", "lower", "", token_losses, perplexity, reads_objects=True, is_ratio=True),
         ResolvedMetric("cosine", "higher", "", _cosine, _mean, rate=1.0),
     )
 }

@@ -1,41 +1,30 @@
-"""Scores of both sides by one task metric, with the interval of their drop; and those that a record keeps, packed."""
+"""Scores of both sides by one task metric, with the interval of their drop."""
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 import math
 import timeit
 import warnings
-import zlib
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
 from pytest_quant.clocks import REAL
 from pytest_quant.errors import UsageError
-from pytest_quant.files import inflate
-from pytest_quant.metrics.metric import Array, ResolvedMetric
+from pytest_quant.metrics.answers import pack, pack_scores
+from pytest_quant.metrics.metric import Array, ResolvedMetric, as_ratio
 from pytest_quant.result import AccuracyResult, Interval
+from pytest_quant.stats.bootstrap import COSTLY, DECIDING, USUAL, Resampled, Resampling, paired_bootstrap
 from pytest_quant.stats.paired import (
-    COSTLY,
-    DECIDING,
     SPREADS,
-    USUAL,
-    Resampled,
-    Resampling,
     mcnemar_p,
-    paired_bootstrap,
     samples_to_resolve,
     tango_interval,
     variance_at,
     wilson_interval,
 )
-
-MOST_SCORES = 10_000
-"""Of larger sets no scores of single samples are kept, since they would take more than 53 kB of every record."""
 
 # What one bootstrap may take. A slower one has fewer resamples, of a few fixed counts: on machines where the same count
 # fits, equal data give an equal interval.
@@ -55,6 +44,7 @@ class PairedStatistics:
         self._metric = metric
         self._reference: list[Array] = []
         self._candidate: list[Array] = []
+        self._samples: list[Array] = []
 
     def add(self, reference: Array, candidate: Array, labels: Array, sound: Array, start: int) -> None:
         """Score one chunk of consecutive samples.
@@ -77,6 +67,7 @@ class PairedStatistics:
             rows = np.flatnonzero(sound)
             chosen = slice(None) if whole else rows
             if len(rows):
+                self._samples.append(start + rows)
                 for statistics, outputs in ((self._reference, reference), (self._candidate, candidate)):
                     statistics.append(self._statistics(outputs[chosen], labels[chosen], start + rows))
             return
@@ -84,12 +75,16 @@ class PairedStatistics:
         right[sound] = self._metric.statistics(candidate[sound], labels[sound])
         self._reference.append(self._metric.statistics(reference, labels))
         self._candidate.append(right)
+        self._samples.append(start + np.arange(len(right)))
 
     def _statistics(self, outputs: Array, labels: Array, samples: Array) -> Array:
         """Return the statistics of finite outputs; `samples` (n,) are their indices in the set."""
         statistics = self._metric.statistics(outputs, labels)
-        if self._metric.rate is not None and statistics.dtype.kind == "f" and not np.isfinite(statistics).all():
-            row = int(np.argmin(np.isfinite(statistics)))
+        if self._metric.rate is not None and statistics.ndim == 2:
+            self._metric = as_ratio(self._metric)
+        is_number = (self._metric.rate is not None or self._metric.is_ratio) and statistics.dtype.kind == "f"
+        if is_number and not np.isfinite(statistics).all():
+            row = int(np.argmin(np.isfinite(statistics.reshape(len(statistics), -1)).all(axis=1)))
             raise UsageError(
                 f"metric '{self._metric.name}' must give a finite score for every sample",
                 value=f"{statistics[row]} for sample {int(samples[row])}",
@@ -97,7 +92,9 @@ class PairedStatistics:
             )
         return statistics
 
-    def add_to(self, result: AccuracyResult, margin: float | None, confidence: float) -> AccuracyResult:
+    def add_to(
+        self, result: AccuracyResult, margin: float | None, confidence: float, clusters: Array | None = None
+    ) -> AccuracyResult:
         """Return `result` with the scores of both engines.
 
         Parameters
@@ -106,6 +103,7 @@ class PairedStatistics:
         margin : limit on the drop in the metric's unit, for which the samples needed to decide it are computed;
             ``None`` for no limit.
         confidence : of the drop's interval, 0..1.
+        clusters : for each sample of the set the number of its cluster, whose samples depend on each other.
 
         Raises
         ------
@@ -115,11 +113,13 @@ class PairedStatistics:
         result = replace(result, metric=metric.name, unit=metric.unit, better=metric.better, confidence=confidence)
         if metric.reads_classes and metric.rate is None and self._reference:
             both = self._reference, self._candidate
-            sides = (_score_shuffled(metric, np.concatenate(side), result.n_different) for side in both)
-            result = replace(result, chance=next(sides), candidate_chance=next(sides))
+            lucky = (_score_shuffled(metric, np.concatenate(side), result.n_different) for side in both)
+            result = replace(result, chance=next(lucky), candidate_chance=next(lucky))
         if not self._reference:
             return result
-        return add_drop(result, np.concatenate(self._reference), np.concatenate(self._candidate), metric, margin)
+        sides = np.concatenate(self._reference), np.concatenate(self._candidate)
+        own = None if clusters is None else clusters[np.concatenate(self._samples)]
+        return add_drop(result, *sides, metric, margin, own)
 
 
 def add_scores(result: AccuracyResult, reference: Array, candidate: Array, metric: ResolvedMetric) -> AccuracyResult:
@@ -147,20 +147,27 @@ def add_scores(result: AccuracyResult, reference: Array, candidate: Array, metri
         ) from error
     if not all(math.isfinite(score) for score in scores):
         gave = f"{scores[0]} for the reference and {scores[1]} for the candidate"
-        return replace(result, note=f"metric '{metric.name}' gave {gave}; next: evaluate samples of every class")
+        other = "whose denominator is not 0" if metric.is_ratio else "of every class"
+        return replace(result, note=f"metric '{metric.name}' gave {gave}; next: evaluate samples {other}")
     drop = scores[0] - scores[1] if metric.better == "higher" else scores[1] - scores[0]
     result = replace(result, reference=scores[0], candidate=scores[1], drop=drop)
     if metric.unit == "%":
-        result = replace(result, sample_weight=100.0 / _different(result, reference))
+        largest = _largest_share(reference, candidate) if metric.is_ratio else 1.0 / _different(result, reference)
+        result = replace(result, sample_weight=100.0 * largest)
     if metric.rate is not None and _right_and_wrong(reference, candidate, metric.unit):
         return replace(result, sample_weight=metric.rate / _different(result, reference))
     if metric.rate is not None and len(candidate) == result.n:
-        result = replace(result, candidate_scores=_pack_scores(metric.rate * candidate))
+        result = replace(result, candidate_scores=pack_scores(metric.rate * candidate))
     return result
 
 
 def add_drop(
-    result: AccuracyResult, reference: Array, candidate: Array, metric: ResolvedMetric, margin: float | None
+    result: AccuracyResult,
+    reference: Array,
+    candidate: Array,
+    metric: ResolvedMetric,
+    margin: float | None,
+    clusters: Array | None = None,
 ) -> AccuracyResult:
     """Return `result` as `add_scores` does, with the drop's interval and the samples that would resolve `margin`.
 
@@ -168,6 +175,7 @@ def add_drop(
     ----------
     result, reference, candidate : as in `add_scores`, with the confidence of the interval.
     margin : limit on the drop in the metric's unit; ``None`` for no limit.
+    clusters : for each row a number that rows which depend on each other share; ``None`` for independent ones.
 
     Raises
     ------
@@ -177,8 +185,12 @@ def add_drop(
     if result.drop is None:
         return result
     if metric.rate is not None and _right_and_wrong(reference, candidate, metric.unit):
-        return _right_or_wrong(result, reference != 0, candidate != 0, metric.rate, margin)
-    return _resample(result, reference, candidate, metric, margin)
+        result = _right_or_wrong(result, reference != 0, candidate != 0, metric.rate, margin)
+        if clusters is None:
+            return result
+        # The test and its interval are of independent answers.
+        result = replace(result, p_value=None)
+    return _resample(result, reference, candidate, metric, margin, clusters)
 
 
 def _score_shuffled(metric: ResolvedMetric, pairs: Array, n_different: int | None) -> float:
@@ -193,6 +205,13 @@ def _score_shuffled(metric: ResolvedMetric, pairs: Array, n_different: int | Non
 def _different(result: AccuracyResult, rows: Array) -> int:
     """Return how many of the samples of these rows are no copies of others."""
     return min(result.n_different or len(rows), len(rows))
+
+
+def _largest_share(reference: Array, candidate: Array) -> float:
+    """Return the most that one sample is of the sum of the denominators, on either side; of other sums, 1 / n."""
+    if reference.ndim != 2 or reference.shape[1] != 2 or reference.dtype.kind != "f":
+        return 1.0 / len(reference)
+    return max(float(side[:, 1].max() / side[:, 1].sum()) for side in (reference, candidate))
 
 
 def _right_and_wrong(reference: Array, candidate: Array, unit: str) -> bool:
@@ -230,38 +249,58 @@ def _right_or_wrong(
         p_value=mcnemar_p(*map(round, of_different)),
         discordant=lost + won,
         n_to_resolve=needed,
-        reference_correct=_pack(np.packbits(reference)) if whole else None,
-        candidate_correct=_pack(np.packbits(candidate)) if whole else None,
+        reference_correct=pack(np.packbits(reference)) if whole else None,
+        candidate_correct=pack(np.packbits(candidate)) if whole else None,
     )
 
 
 def _resample(
-    result: AccuracyResult, reference: Array, candidate: Array, metric: ResolvedMetric, margin: float | None
+    result: AccuracyResult,
+    reference: Array,
+    candidate: Array,
+    metric: ResolvedMetric,
+    margin: float | None,
+    clusters: Array | None,
 ) -> AccuracyResult:
     """Add the interval of the paired bootstrap, and the samples that would resolve the margin by its variance."""
     known = metric.identity and not reference.dtype.hasobject
     rows = hashlib.sha256(reference.tobytes() + candidate.tobytes()).hexdigest()
     of = metric.identity, metric.better, metric.unit, result.confidence, margin, _different(result, reference), rows
-    key, given = json.dumps(of) if known else "", (reference, candidate, metric, result, margin)
+    units = None if clusters is None else np.unique(clusters, return_inverse=True)[1]
+    if units is None and metric.is_ratio:
+        units = np.arange(len(reference))
+    key = json.dumps(of) if known and units is None else ""
+    given = reference, candidate, metric, result, margin, units
     note, needed, *ends = json.loads(metric.kept(key, lambda: json.dumps(_bootstrap(*given))))
     drop_ci, candidate_ci = (end and Interval(*end) for end in ends)
     return replace(result, note=note, drop_ci=drop_ci, candidate_ci=candidate_ci, n_to_resolve=needed)
 
 
 def _bootstrap(
-    reference: Array, candidate: Array, metric: ResolvedMetric, result: AccuracyResult, margin: float | None
+    reference: Array,
+    candidate: Array,
+    metric: ResolvedMetric,
+    result: AccuracyResult,
+    margin: float | None,
+    units: Array | None,
 ) -> tuple[str, int | None, Interval | None, Interval | None]:
-    """Return a note, the samples that would resolve the margin, and the intervals of the drop and of the candidate."""
+    """Return a note, the samples that would resolve the margin, and the intervals of the drop and of the candidate.
+
+    `units` (n,) are the clusters of the samples, or the samples themselves; ``None`` for scores that are no sums.
+    """
     # Errors of a sample may be more than its words.
     is_over = metric.rate is not None and metric.rate * max(np.max(reference), np.max(candidate)) > 100.0
     bounded = metric.unit == "%" and not is_over
     different = _different(result, reference)
-    if not bounded and different < FEWEST_UNBOUNDED:
+    if not bounded and different < FEWEST_UNBOUNDED and units is None:
         return result.note, None, None, None
     # How far scores of single samples lie apart, 0 included; unknown where a sample has none by itself.
     span = 100.0 if bounded else None
     if not bounded and metric.rate is not None:
         span = metric.rate * float(np.ptp(np.concatenate([reference, candidate, [0.0]])))
+    if units is not None and _count_different(reference, candidate, units) >= FEWEST_UNBOUNDED:
+        # So many that differ show by themselves how far they do.
+        span = 0.0
     better, worse = (reference, candidate) if metric.better == "higher" else (candidate, reference)
     efforts = COSTLY if metric.costly else (USUAL, *COSTLY)
 
@@ -275,6 +314,7 @@ def _bootstrap(
             span=span,
             bounded=bounded,
             n_different=different,
+            clusters=units,
             each=lambda done: metric.progress(f"bootstrap of {metric.name}, {done} of {effort.resamples} resamples"),
         )
 
@@ -307,52 +347,9 @@ def _bootstrap(
     return note, needed, Interval(drops.low, drops.high), own
 
 
-def _pack_scores(scores: Array) -> str | None:
-    """Return scores (n,) as a record keeps them; ``None`` for too many, or if float32 has no such numbers."""
-    with np.errstate(over="ignore"):
-        rounded = scores.astype("<f4")
-    return _pack(rounded) if len(scores) <= MOST_SCORES and np.isfinite(rounded).all() else None
-
-
-def _pack(values: Array) -> str:
-    return base64.b64encode(zlib.compress(values.tobytes())).decode("ascii")
-
-
-class Answers(NamedTuple):
-    """The answers of a record.
-
-    Attributes
-    ----------
-    reference, candidate : masks (n,) of the samples that each gets right; ``None`` where the record has none.
-    scores : of the candidate, for each sample (n,) in the metric's unit; ``None`` where the record has none.
-    damage : why none of them can be read, as a sentence; else empty.
-    """
-
-    reference: Array | None = None
-    candidate: Array | None = None
-    scores: Array | None = None
-    damage: str = ""
-
-
-def answers_of(result: AccuracyResult) -> Answers:
-    """Return the answers that a record keeps, of any content, within the bounds of a record."""
-    try:
-        texts, n = (result.reference_correct, result.candidate_correct), result.n
-        packed = (_unpack(text, "u1", (n + 7) // 8) for text in texts)
-        reference, candidate = (None if bits is None else np.unpackbits(bits, count=n).astype(bool) for bits in packed)
-        scores = _unpack(result.candidate_scores, "<f4", n)
-        return Answers(reference, candidate, None if scores is None else scores.astype(np.float64))
-    except ValueError as error:
-        return Answers(damage=f"the answers of single samples are damaged: {error}")
-
-
-def _unpack(text: str | None, kind: str, count: int) -> Array | None:
-    """Return `count` finite values of a kind of numpy."""
-    if text is None:
-        return None
-    # A whole record has no more bytes.
-    most_bytes = min(max(count, 0) * np.dtype(kind).itemsize, 64_000_000)
-    values = np.frombuffer(inflate(base64.b64decode(text, validate=True), most_bytes), kind)
-    if len(values) != count or not np.isfinite(values).all():
-        raise ValueError(f"{len(values)} values, where there must be {count} finite ones")
-    return values
+def _count_different(reference: Array, candidate: Array, units: Array) -> int:
+    """Return in how many units the two sides have other rows; of rows that cannot be compared, all."""
+    if reference.dtype.hasobject:
+        return len(np.unique(units))
+    differ = (reference != candidate).reshape(len(reference), -1).any(axis=1)
+    return len(np.unique(units[differ]))

@@ -7,8 +7,9 @@ import functools
 import json
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib.metadata import version
 from numbers import Real
 from typing import Any
@@ -31,6 +32,8 @@ class Metric:
     Parameters
     ----------
     fn : a callable ``(outputs, labels) -> one score per sample`` of some consecutive samples, with outputs (n, ...).
+        For a ratio of sums, as errors by words, it returns ``{"numerator": (n,), "denominator": (n,)}``, and the score
+        is the sum of the one by the sum of the other.
         Labels that are numbers of one shape are passed as int64 or float64 (n, ...), all others as an object array (n,)
         of the labels in the data: texts, lists, dicts, arrays of different shapes. Iterate it as a list:
         ``zip(outputs, labels)``. Both are copies, which `fn` may write into;
@@ -120,6 +123,7 @@ class ResolvedMetric:
         no fixed score.
     fewest_classes : smallest number of classes with which an answer can be wrong.
     costly : `aggregate` calls a third party over all samples, so that it is resampled less often.
+    is_ratio : `aggregate` is of sums over the samples, as a ratio of two is, and no mean of their own scores.
     identity : names what `aggregate` calls, its version and options; empty where they cannot be known.
     progress : is called with how far a long computation is, for the user.
     kept : returns the text that an earlier run computed under an equal key, else, or where that is empty, computes it.
@@ -136,9 +140,33 @@ class ResolvedMetric:
     reads_objects: bool = False
     fewest_classes: int = 2
     costly: bool = False
+    is_ratio: bool = False
     identity: str = ""
     progress: Callable[[str], object] = str
     kept: Callable[[str, Callable[[], str]], str] = lambda _, compute: compute()
+
+
+def ratio_metric(
+    name: str, better: Better, unit: str, statistics: Callable[[Array, Array], Array], *, scale: float = 100.0
+) -> ResolvedMetric:
+    """Return the metric ``scale * sum(numerator) / sum(denominator)``; NaN if the denominators are all 0.
+
+    Parameters
+    ----------
+    statistics : (outputs, labels) of one chunk -> float64 (n, 2), numerator and denominator of each sample.
+    """
+    aggregate = partial(_ratio, scale=scale)
+    return ResolvedMetric(name, better, unit, statistics, aggregate, reads_objects=True, is_ratio=True)
+
+
+def _ratio(rows: Array, scale: float) -> float:
+    over, under = rows.sum(axis=0)
+    return scale * float(over / under) if under else math.nan
+
+
+def as_ratio(metric: ResolvedMetric) -> ResolvedMetric:
+    """Return a metric of means, whose function turns out to give numerators and denominators, as one of ratios."""
+    return replace(metric, aggregate=partial(_ratio, scale=metric.rate or 1.0), rate=None, is_ratio=True)
 
 
 def resolve_wrapped(metric: Metric) -> ResolvedMetric:
@@ -180,7 +208,10 @@ def _scores(metric: Metric, outputs: Array, labels: Array) -> Array:
     Whatever the function writes into, its arguments or later its result, are copies.
     """
     # Labels are views of the data, and some engines give one array twice: an order of reading does not protect them.
-    scores = np.array(metric.fn(*copy.deepcopy((outputs, labels))))
+    given = metric.fn(*copy.deepcopy((outputs, labels)))
+    if isinstance(given, Mapping):
+        return _pairs_of_sums(metric, given, len(outputs))
+    scores = np.array(given)
     if scores.shape != (len(outputs),) or scores.dtype.kind not in "biuf":
         raise UsageError(
             f"metric '{metric.name}' must give one score per sample",
@@ -189,6 +220,23 @@ def _scores(metric: Metric, outputs: Array, labels: Array) -> Array:
             fix="return one number for each row of outputs, not their mean",
         )
     return scores if scores.dtype.kind == "b" else scores.astype(np.float64)
+
+
+RATIO_KEYS = ("numerator", "denominator")
+"""Of what a ratio of sums is given as."""
+
+
+def _pairs_of_sums(metric: Metric, given: Mapping[str, Any], n: int) -> Array:
+    """Return numerators and denominators of n samples as float64 (n, 2)."""
+    if set(given) == set(RATIO_KEYS):
+        columns = [np.asarray(given[key], dtype=np.float64) for key in RATIO_KEYS]
+        if all(column.shape == (n,) for column in columns) and np.all(columns[1] >= 0.0):
+            return np.stack(columns, axis=1)
+    raise UsageError(
+        f"metric '{metric.name}' must give a numerator and a denominator for each sample",
+        value=", ".join(f"{key} {np.shape(value)}" for key, value in given.items()),
+        allowed=f"{{'numerator': ({n},), 'denominator': ({n},)}}, no denominator below 0",
+    )
 
 
 def _keep_whole_set(metric: Metric, score: Score, *, reads_objects: bool) -> ResolvedMetric:

@@ -16,7 +16,7 @@ from pytest_quant.history.compare.pairing import Draft, Pair, is_measured, judge
 from pytest_quant.history.rows import StoredCheck, way_of_timing
 from pytest_quant.history.shards import Unreported
 from pytest_quant.history.summaries import CheckSummary
-from pytest_quant.metrics.drop import answers_of
+from pytest_quant.metrics.answers import answers_of
 from pytest_quant.record import Run
 
 

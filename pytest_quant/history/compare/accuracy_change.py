@@ -26,10 +26,11 @@ from pytest_quant.history.compare.pairing import (
     unit_of_change,
 )
 from pytest_quant.history.rows import StoredCheck
-from pytest_quant.metrics.drop import answers_of
+from pytest_quant.metrics.answers import answers_of
 from pytest_quant.metrics.metric import Array
 from pytest_quant.result import AccuracyResult, Interval
-from pytest_quant.stats.paired import mcnemar_p, paired_bootstrap, tango_interval
+from pytest_quant.stats.bootstrap import paired_bootstrap
+from pytest_quant.stats.paired import mcnemar_p, tango_interval
 from pytest_quant.stats.ratio import student_tails
 from pytest_quant.stats.runs import RunNoise, add_run_noise, assume_noise, tail_beyond
 

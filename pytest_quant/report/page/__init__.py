@@ -30,7 +30,7 @@ from pytest_quant.history.compare.comparison import Comparison, Outcome
 from pytest_quant.history.rows import StoredCheck, to_utc
 from pytest_quant.history.trends import SeriesHistory
 from pytest_quant.host import quote
-from pytest_quant.metrics.drop import answers_of
+from pytest_quant.metrics.answers import answers_of
 from pytest_quant.printable import clean
 from pytest_quant.record import Record, Run
 from pytest_quant.report import comparison_text

@@ -17,7 +17,7 @@ from pytest_quant.errors import DataError
 from pytest_quant.measure.build import Tools
 from pytest_quant.measure.lock import DeviceLocks
 from pytest_quant.measure.scored import ALL, measure_scores
-from pytest_quant.metrics.drop import answers_of
+from pytest_quant.metrics.answers import answers_of
 from pytest_quant.result import Baseline, Measured, Status
 from pytest_quant.spec import Check, Dataset, EngineSpec, Limits, Model, Scores
 from pytest_quant.stats.paired import mcnemar_p, tango_interval

@@ -17,7 +17,8 @@ from scipy import stats as scipy_stats
 from pytest_quant.history.compare import compare
 from pytest_quant.history.compare.accuracy_change import include_run_noise, paired_p
 from pytest_quant.history.compare.comparison import Outcome
-from pytest_quant.metrics.drop import MOST_SCORES, PairedStatistics
+from pytest_quant.metrics.answers import MOST_SCORES
+from pytest_quant.metrics.drop import PairedStatistics
 from pytest_quant.metrics.metric import Metric, resolve_wrapped
 from pytest_quant.record import Record
 from pytest_quant.result import AccuracyResult, Better, Interval
