@@ -43,8 +43,9 @@ COSTLY = tuple(Resampling(resamples, samples=5_000, groups=resamples // 8) for r
 DECIDING = Resampling(resamples=40, samples=5_000, groups=COSTLY[-1].groups)
 """For those whose limit is far from the drop; of fewer resamples none would lie beyond an end of 95 %."""
 
-FEWEST_CLUSTERS = 30
-"""Whose resamples show how clusters vary."""
+FEWEST_CLUSTERS = 100
+"""Of fewer, resamples vary too little: of 50 skewed ones BCa at 95 % encloses the truth in 92.5 to 94 % of sets, and t
+by leaving one out in 94 to 96 %."""
 
 _SEED = 20260101
 _MOST_UNDEFINED = 0.05
@@ -103,8 +104,8 @@ def paired_bootstrap(
         the span is only what was seen, which an unseen event may exceed, and they are added as they are.
     n_different : samples that are no copies of others, for which the interval is; ``None`` for all of them.
     clusters : for each sample (n,) the number of its cluster, from 0 without gaps, whose samples depend on each other:
-        whole clusters are drawn. Of fewer than 30 the interval is that of Student's t, with the variance of the
-        jackknife that leaves out one cluster (Tukey 1958), because resamples of few vary too little.
+        whole clusters are drawn. Of fewer than 100 the interval is that of Student's t, with the variance of the
+        jackknife that leaves out one cluster (Tukey 1958).
     each : called before each resample with the number of those before it.
 
     Returns
@@ -147,7 +148,8 @@ def paired_bootstrap(
             # numpy's own rule leaves more beyond an end than the share: of a hundred resamples 3.4 % for 2.5 %.
             far = [shrink * (float(end) - estimate) for end in np.quantile(drawn, tails, method="weibull")]
         else:
-            far = [shrink * student_quantile(confidence, different - 1) * _jackknife_error(left_out)] * 2
+            freedom = min(different, len(left_out)) - 1
+            far = [shrink * student_quantile(confidence, freedom) * _jackknife_error(left_out)] * 2
         below, above = (math.hypot(end, unseen) if bounded else abs(end) + unseen for end in far)
         return estimate - below, estimate + above
 
