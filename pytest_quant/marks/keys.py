@@ -31,6 +31,7 @@ from pytest_quant.readers import (
 from pytest_quant.spec import (
     LIMITS,
     OWN_SCORES,
+    PARTS,
     PRECISIONS,
     PROCESSORS,
     REFERENCE_PRECISIONS,
@@ -197,6 +198,10 @@ def check_alone(values: Mapping[str, object]) -> None:
     """
     if values.get("scores") is None:
         return
+    drop = values.get("max_drop")
+    if isinstance(drop, dict) and drop.keys() - {PARTS[0]}:
+        what = "scores were given, which have no labels, groups or outputs"
+        raise UsageError(what, value=f"max_drop={drop!r}", fix="write max_drop=1.0")
     for name in values:
         if name != "scores" and name not in SCORE_LIMITS and values[name] is not None:
             raise UsageError(
@@ -230,7 +235,9 @@ def check_scores(values: Mapping[str, object], metric: str | Metric | None) -> N
     # Limits in the metric's unit, which only some metrics have in percent.
     for name in ("max_drop", *OWN_SCORES, "max_drop_increase"):
         value = values.get(name)
-        if isinstance(value, str):
+        if isinstance(value, str) or (
+            isinstance(value, dict) and any(isinstance(each, str) for each in value.values())
+        ):
             what = f"{name} is in the unit of {scored.name}{f', {scored.unit}' if scored.unit else ''}"
             raise UsageError(what, value=repr(value), allowed="a number", fix=f"write {name}=0.1")
 

@@ -27,7 +27,7 @@ from pytest_quant.metrics.tensor import (
     sound_rows,
 )
 from pytest_quant.result import AccuracyResult, OutputError, OutputFault
-from pytest_quant.spec import ChannelGroup, Check, limits_on
+from pytest_quant.spec import PARTS, ChannelGroup, Check, limits_on
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,7 +283,7 @@ def choose_output(check: Check, first_outputs: Outputs) -> str:
         if name not in first_outputs:
             raise UsageError(
                 f"{limit} limits an output '{name}', which the model does not have",
-                allowed=nearest(name, first_outputs),
+                allowed=nearest(name, [*first_outputs, *(PARTS if limit in limits_on("score") else ())]),
             )
     if check.output is None:
         return next(iter(first_outputs))

@@ -95,7 +95,7 @@ class EnginePair:
                 self.metric and replace(self.metric, progress=self.tools.steps.describe, kept=self._kept),
                 output=self.check.output,
                 channels=self.check.channels,
-                margin=self.check.limits.max_drop,
+                margin=self.check.limits.margin,
                 confidence=self.check.confidence or 0.95,
                 n_different=data.n_different,
             )

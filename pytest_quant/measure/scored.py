@@ -101,10 +101,10 @@ def measure_scores(check: Check, scores: Scores, find_baseline: FindBaseline, to
     assumed_run_sd = None if noise.freedom else accuracy.assumed_run_sd
     runs = len(set(whole.copies[0])) or 1
     accuracy = replace(accuracy, reference_runs=runs, run_sd=noise.run_sd, assumed_run_sd=assumed_run_sd)
-    accuracy = measure_drop(accuracy, whole, metric, check.limits.max_drop, noise)
+    accuracy = measure_drop(accuracy, whole, metric, check.limits.margin, noise)
     if len(tasks) > 1:
         by_task = (
-            task_score(accuracy, task, metric, check.limits.max_drop) for task in (*tasks, replace(whole, task=ALL))
+            task_score(accuracy, task, metric, check.limits.margin) for task in (*tasks, replace(whole, task=ALL))
         )
         accuracy = replace(accuracy, by_task=tuple(by_task))
     if accuracy.candidate_missing and scores.reference and accuracy.unit == "%":
@@ -251,12 +251,12 @@ def task_score(accuracy: AccuracyResult, task: PairedScores, metric: ResolvedMet
         doubt = assume_noise(accuracy.assumed_run_sd, 1, 1)
     own = replace(accuracy, n=task.candidate.shape[1])
     result = measure_drop(own, task, metric, margin, NO_NOISE_KNOWN)
-    score = TaskScore(task.task, own.n, result.reference or 0.0, result.candidate or 0.0, result.drop or 0.0)
-    if result.drop_ci is None:
+    score = TaskScore(task.task, own.n, result.reference, result.candidate, result.drop)
+    if result.drop is None or result.drop_ci is None:
         return score
     own_ends = result.drop_ci.low, result.drop_ci.high
-    ends = _clip_drop(metric, add_run_noise(score.drop, own_ends, noise, accuracy.confidence))
-    p = None if margin is None else tail_beyond(margin, score.drop, result.drop_ci.low, doubt, accuracy.confidence)
+    ends = _clip_drop(metric, add_run_noise(result.drop, own_ends, noise, accuracy.confidence))
+    p = None if margin is None else tail_beyond(margin, result.drop, result.drop_ci.low, doubt, accuracy.confidence)
     return replace(score, drop_ci=Interval(*ends), p=p)
 
 
@@ -285,6 +285,6 @@ def _notes(accuracy: AccuracyResult, scores: Scores, noise: RunNoise) -> list[st
     tasks = [task for task in accuracy.by_task if task.name != ALL]
     for word, sign in (("worse", 1.0), ("better", -1.0)):
         # Six tasks all move in one direction by luck once in 32 times.
-        if len(tasks) >= 6 and all(sign * task.drop > 0.0 for task in tasks):
+        if len(tasks) >= 6 and all(sign * (task.drop or 0.0) > 0.0 for task in tasks):
             notes.append(f"all {len(tasks)} tasks are {word}: look for a cause that they share, as a chat template")
     return notes

@@ -184,7 +184,7 @@ def _accuracy(record: Record, accuracy: AccuracyResult) -> DetailSection:
             format_measured(task.drop, "", task.drop_ci, form),
             figure(task.p, 2),
         )
-        for task in sorted(accuracy.by_task, key=lambda task: -task.drop)
+        for task in sorted(accuracy.by_task, key=lambda task: -(task.drop or 0.0))
     ]
     tables = (
         *_table("What cannot be compared", ("output", "sample", "fault", "where"), faults),

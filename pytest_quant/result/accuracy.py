@@ -96,25 +96,28 @@ class ClassScore(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TaskScore:
-    """One of several tasks whose scores are judged together.
+    """One of several parts that are judged together: a task, a label, a group, or an output with a metric of its own.
 
     Attributes
     ----------
-    name : of the task.
+    name : of the part; empty for the samples of all parts whose intervals do not lie within the limit.
     n : samples compared.
-    reference, candidate : scores, in the unit of all tasks.
-    drop : how much worse the candidate is.
+    reference, candidate : scores; ``None`` where the metric is not defined for these samples.
+    drop : how much worse the candidate is; ``None`` as for the scores.
     drop_ci : its interval; ``None`` where there is none.
     p : one-sided, that a drop which `max_drop` allows gives such scores; ``None`` without that limit or an interval.
+    metric, unit : of the scores; empty where they are those of the result.
     """
 
     name: str
     n: Count
-    reference: float
-    candidate: float
-    drop: float
+    reference: float | None
+    candidate: float | None
+    drop: float | None
     drop_ci: Interval | None = None
     p: Probability | None = None
+    metric: str = ""
+    unit: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +185,8 @@ class AccuracyResult:
     assumed_run_sd : that of runs whose noise nothing shows, in `unit`, for which a FAIL allows; ``None`` where it is
         known, or a repeated run gives the same scores.
     by_task : each task of several; empty for one.
+    by_label, by_group : each label and each group, where `max_drop` limits them.
+    by_head : each output that has a metric of its own.
     candidate_ci : interval of the candidate's own score at the level `confidence`; ``None`` as for `drop_ci`.
     note : why the metric gave no score, or why the interval of the drop is missing or of fewer resamples than usual.
     """
@@ -225,6 +230,9 @@ class AccuracyResult:
     run_sd: float | None = None
     assumed_run_sd: float | None = None
     by_task: tuple[TaskScore, ...] = field(default=(), repr=False)
+    by_label: tuple[TaskScore, ...] = field(default=(), repr=False)
+    by_group: tuple[TaskScore, ...] = field(default=(), repr=False)
+    by_head: tuple[TaskScore, ...] = field(default=(), repr=False)
     agreement_outputs: tuple[str, ...] = ()
     candidate_ci: Interval | None = None
     candidate_chance: float | None = None

@@ -17,6 +17,7 @@ from pytest_quant.spec.check import Pages as Pages
 from pytest_quant.spec.check import Spread as Spread
 from pytest_quant.spec.limits import LIMITS as LIMITS
 from pytest_quant.spec.limits import OWN_SCORES as OWN_SCORES
+from pytest_quant.spec.limits import PARTS as PARTS
 from pytest_quant.spec.limits import Limit as Limit
 from pytest_quant.spec.limits import Limits as Limits
 from pytest_quant.spec.limits import OutputLimit as OutputLimit

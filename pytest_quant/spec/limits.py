@@ -14,6 +14,9 @@ from pytest_quant.readers import NUMBER, PERCENT, Key, Reader, accept_unit, keys
 OutputLimit = float | tuple[tuple[str, float], ...]
 """A limit on every output, or ``(output, limit)`` pairs; an output without a pair has no limit."""
 
+PARTS = ("overall", "label", "group")
+"""What a limit on the drop may be on beside an output: all samples, each label, each group."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit(Key):
@@ -65,14 +68,14 @@ def _limit(reader: Reader[Any], help: str, default: object = None, **more: Any) 
     return field(default=default, metadata=row(Limit("", reader, help, **more)))
 
 
-def _read_by_output(reader: Reader[float]) -> Reader[OutputLimit]:
+def _read_by_output(reader: Reader[float], example: str = "{'scores': 20}") -> Reader[OutputLimit]:
     """Return a reader of one limit or of a dict by output; whether the outputs exist is checked with the model."""
 
     def form(key: str, value: object) -> OutputLimit | None:
         if not isinstance(value, dict):
             return reader.form(key, value)
         if not value:
-            raise UsageError(f"{key} is an empty dict", allowed="limits by output", fix=f"write {key}={{'scores': 20}}")
+            raise UsageError(f"{key} is an empty dict", allowed="limits by output", fix=f"write {key}={example}")
         for name in value:
             if not isinstance(name, str) or not name:
                 raise UsageError(f"{key} has a key that is no output's name", value=repr(name), allowed="a text")
@@ -139,9 +142,10 @@ class Limits:
     `min_sqnr_db`, `min_cosine` and `max_abs_error` apply to each output separately.
     """
 
-    max_drop: float | None = _limit(
-        accept_unit("pp"),
-        "loss against the reference in the metric's unit, percentage points for percentages",
+    max_drop: OutputLimit | None = _limit(
+        _read_by_output(accept_unit("pp"), "{'overall': 1, 'label': 3}"),
+        "loss against the reference in the metric's unit, percentage points for percentages; or a dict of losses of "
+        "all samples ('overall'), of each label ('label'), of each group ('group'), and of outputs by their names",
         figure="score",
         called="drop",
         interval="accuracy.drop_ci",
@@ -275,10 +279,23 @@ class Limits:
     )
 
     @property
+    def drops(self) -> dict[str, float]:
+        """The limits on the drop by what they are on: one of `PARTS`, or an output."""
+        if self.max_drop is None:
+            return {}
+        return dict(self.max_drop) if isinstance(self.max_drop, tuple) else {PARTS[0]: self.max_drop}
+
+    @property
+    def margin(self) -> float | None:
+        """The limit on the drop of all samples together, in the metric's unit; ``None`` without one."""
+        return self.drops.get(PARTS[0])
+
+    @property
     def by_output(self) -> tuple[tuple[str, str], ...]:
         """The ``(limit, output)`` pairs of limits that name outputs."""
-        limits = {name: getattr(self, name) for name in limits_on("output")}
-        return tuple((limit, pair[0]) for limit, value in limits.items() if isinstance(value, tuple) for pair in value)
+        limits = {name: getattr(self, name) for name in limits_on("score", "output")}
+        pairs = ((limit, pair[0]) for limit, value in limits.items() if isinstance(value, tuple) for pair in value)
+        return tuple(pair for pair in pairs if pair[1] not in PARTS or pair[0] in limits_on("output"))
 
     @property
     def judges_history(self) -> bool:

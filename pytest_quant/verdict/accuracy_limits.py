@@ -41,8 +41,8 @@ def accuracy_verdicts(
     """
     if accuracy.faults:
         yield _outputs(accuracy)
-    if limits.max_drop is not None:
-        yield _drop(limits.max_drop, accuracy, confidence)
+    if limits.margin is not None:
+        yield _drop(limits.margin, accuracy, confidence)
     if limits.min_ratio is not None:
         yield _ratio(limits.min_ratio, accuracy)
     yield from _own_scores(limits, accuracy, confidence is not None)
@@ -180,18 +180,18 @@ def _drop_of_tasks(allowed: float, accuracy: AccuracyResult, unit: str) -> Verdi
     for row, p in zip(rows, p_values, strict=True):
         weight = None if accuracy.sample_weight is None else accuracy.sample_weight * accuracy.n / row.n
         is_fact = not accuracy.varies and not explain_coarseness(row.n, weight, allowed, unit)
-        if is_fact and row.drop > allowed:
+        if is_fact and _drop_of(row) > allowed:
             broken.append((row, ""))
         elif not is_fact and p <= (1.0 - accuracy.confidence) / 2.0:
             broken.append((row, f" (p {p:.2g} after Holm over {len(rows)})"))
         elif not is_fact and (row.drop_ci is None or row.drop_ci.high > allowed):
             undecided.append(row)
     if broken:
-        worst, p_text = max(broken, key=lambda pair: pair[0].drop)
+        worst, p_text = max(broken, key=lambda pair: _drop_of(pair[0]))
         more = f", the worst of {len(broken)}" if len(broken) > 1 else ""
         reason = f"{worst.name} {worst.drop:.4g}{unit} is above {bound}{more}{p_text}"
         return Verdict("max_drop", allowed, worst.drop, Status.FAIL, reason)
-    worst = max(undecided or rows, key=lambda row: row.drop)
+    worst = max(undecided or rows, key=_drop_of)
     ends = "" if worst.drop_ci is None else f" [{worst.drop_ci.low:.4g}, {worst.drop_ci.high:.4g}]"
     figure = f"{worst.name} {worst.drop:.4g}{ends}{unit}"
     if undecided:
@@ -199,6 +199,10 @@ def _drop_of_tasks(allowed: float, accuracy: AccuracyResult, unit: str) -> Verdi
         reason = f"{which}, as of {figure}; more samples would decide"
         return Verdict("max_drop", allowed, worst.drop, Status.INCONCLUSIVE, reason)
     return Verdict("max_drop", allowed, worst.drop, Status.PASS, f"{figure} is within {bound}")
+
+
+def _drop_of(row: TaskScore) -> float:
+    return -math.inf if row.drop is None else row.drop
 
 
 def _explain_too_few(accuracy: AccuracyResult, room: float, unit: str) -> str:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_quant import UsageError
-from pytest_quant.marks.keys import KEYS, check_scores, read
+from pytest_quant.marks.keys import KEYS, check_alone, check_scores, read
 from pytest_quant.spec import LIMITS, OWN_SCORES, Calibration, ChannelGroup, Limits
 
 NUMBERS = [field.name for field in fields(Limits) if field.name in KEYS]
@@ -247,3 +247,28 @@ def test_groups_are_read_in_their_order() -> None:
         ChannelGroup("z", "all", -1, 0, 2),
     )
     assert read({}).channels == ()
+
+
+def test_a_drop_may_be_limited_by_parts() -> None:
+    """Each is read as a limit on the whole is, and messages name the part."""
+    assert _limits(max_drop={"overall": "1 pp", "label": 3}).max_drop == (("overall", 1), ("label", 3))
+    for wrong, what in (
+        ({}, r"max_drop is an empty dict"),
+        ({"label": -1}, r"max_drop\['label'\] must be finite and at least 0"),
+        ({3: 1.0}, r"max_drop has a key that is no output's name"),
+    ):
+        with pytest.raises(UsageError, match=what) as caught:
+            read({"max_drop": wrong})
+    with pytest.raises(UsageError, match="empty dict") as caught:
+        read({"max_drop": {}})
+    assert caught.value.fix == "write max_drop={'overall': 1, 'label': 3}"
+    with pytest.raises(UsageError, match="max_drop is in the unit of mae"):
+        check_scores({"max_drop": {"label": "3 pp"}}, "mae")
+
+
+def test_given_scores_have_no_parts() -> None:
+    """Their overall drop may be limited in a dict too."""
+    check_alone({"scores": "gsm8k", "max_drop": {"overall": 1.0}})
+    with pytest.raises(UsageError, match="no labels, groups or outputs") as caught:
+        check_alone({"scores": "gsm8k", "max_drop": {"overall": 1.0, "label": 2.0}})
+    assert caught.value.fix == "write max_drop=1.0"

@@ -127,3 +127,14 @@ def test_limits_that_name_outputs_are_told() -> None:
     """A limit on all outputs names none."""
     limits = Limits(min_sqnr_db=(("a", 1.0), ("b", 2.0)), min_cosine=0.9, max_abs_error=(("a", 1.0),))
     assert limits.by_output == (("min_sqnr_db", "a"), ("min_sqnr_db", "b"), ("max_abs_error", "a"))
+
+
+def test_a_drop_is_limited_by_parts() -> None:
+    """Only `overall` is on all samples, and a key that is none of the reserved words names an output."""
+    by_part = Limits(max_drop=(("overall", 1.0), ("label", 3.0), ("group", 2.0), ("mask", 0.5)))
+    assert by_part.drops == {"overall": 1.0, "label": 3.0, "group": 2.0, "mask": 0.5}
+    assert by_part.by_output == (("max_drop", "mask"),)
+    margins = [
+        limits.margin for limits in (by_part, Limits(max_drop=2.0), Limits(max_drop=(("label", 3.0),)), Limits())
+    ]
+    assert margins == [1.0, 2.0, None, None]

@@ -41,7 +41,7 @@ def judged(
 ) -> tuple[list[Verdict], AccuracyResult]:
     """Evaluate one output ``y`` in chunks, and judge it as a check does."""
     chosen = None if labels is None else resolve_metric(metric, "int", reference.shape)
-    result = evaluate(pairs(reference, candidate, labels, CHUNK), chosen, output=None, margin=limits.max_drop)
+    result = evaluate(pairs(reference, candidate, labels, CHUNK), chosen, output=None, margin=limits.margin)
     return list(doubt_worthless_scores(accuracy_verdicts(limits, result, None), result, None)), result
 
 
