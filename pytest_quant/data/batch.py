@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
+from numbers import Integral
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -161,6 +162,32 @@ def labels_of(value: object, n: int, what: str) -> NDArray[Any]:
         )
     text = isinstance(value, np.ndarray) and value.dtype.kind in "US" and value.ndim == 1
     return wrap_objects(every.tolist() if text else list(every))
+
+
+def groups_of(value: object, n: int, what: str) -> NDArray[np.str_]:
+    """Return the group of each of `n` samples, as texts (n,).
+
+    Parameters
+    ----------
+    value : texts or integers, in an array, a tensor or a list.
+    what : name of the data in messages.
+
+    Raises
+    ------
+    DataError : there is not one for each sample.
+    """
+    given: Any = convert_torch(value)
+    rows = [] if _count_of(given) is None else given.tolist() if hasattr(given, "tolist") else list(given)
+    named = [isinstance(row, (str, Integral)) and row != "" for row in rows]
+    if len(rows) == n and all(named):
+        return np.array(list(map(str, rows)))
+    place = named.index(False) if len(rows) == n else 0
+    raise DataError(
+        f"{what}: groups name one group for each sample",
+        value=f"{rows[place]!r} for sample {place}" if len(rows) == n else f"{len(rows)} for {n} samples",
+        allowed="a text or an integer for each sample",
+        fix="give groups=['day', 'night', ...], and samples of no group a name too",
+    )
 
 
 def label_of(value: object, what: str) -> NDArray[Any]:

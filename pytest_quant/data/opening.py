@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
-from pytest_quant.data.batch import Batch, Feeds, LabelKind
+from pytest_quant.data.batch import Batch, Feeds, LabelKind, groups_of
 from pytest_quant.data.layout import Layout, SampleShapes, find_shapes
 from pytest_quant.data.scan import SampleSet, digest_of, even_indices, scan_samples
 from pytest_quant.data.source import DataContract
@@ -49,6 +50,7 @@ class Data:
     output_axes : batch axes of outputs that the user names, by output name.
     input_hashes : of the inputs of each evaluation sample, in order.
     free : inputs that the model leaves a size but that of the batch to the data.
+    groups : of each evaluation sample, as text (n,); ``None`` without groups.
     steps : splits batches of sequences into the feeds of each step; ``None`` for a model without a state.
     """
 
@@ -70,6 +72,7 @@ class Data:
     input_hashes: array[int] = field(default_factory=lambda: array("Q"), repr=False)
     output_axes: Mapping[str, int | None] = field(default_factory=dict)
     free: frozenset[str] = frozenset()
+    groups: NDArray[np.str_] | None = field(default=None, repr=False)
     steps: Callable[[Iterator[Feeds]], Iterator[Feeds]] | None = field(default=None, repr=False)
 
     @property
@@ -141,9 +144,11 @@ class Data:
         """Return the data with at most `samples` evenly spaced evaluation samples, held in memory."""
         if samples >= self.n:
             return self
-        hashes = array("Q", (self.input_hashes[index] for index in even_indices(self.n, samples)))
+        chosen = even_indices(self.n, samples)
+        hashes = array("Q", (self.input_hashes[index] for index in chosen))
         part = self.evaluation_part.space_evenly(samples).load()
-        return replace(self, n=samples, evaluation_part=part, input_hashes=hashes)
+        groups = None if self.groups is None else self.groups[chosen]
+        return replace(self, n=samples, evaluation_part=part, input_hashes=hashes, groups=groups)
 
     def first(self, batch_size: int) -> Feeds:
         """Return the first evaluation samples as one full batch, its last sample repeated if there are too few."""
@@ -206,6 +211,7 @@ def open_data(dataset: Dataset, signature: Signature, model: Model | None = None
     calibrating = dataset.calibration
     evaluation, scan = scan_samples(dataset, contract, labelled=True)
     n, kinds, most_bytes = len(scan.hashes), scan.kinds, scan.most_bytes
+    groups = None if dataset.groups is None else groups_of(dataset.groups, n, what)
     calibration: SampleSet | None = None
     taken: list[int] = []
     evaluated, calibrated = scan.input_hashes, array("Q")
@@ -234,6 +240,7 @@ def open_data(dataset: Dataset, signature: Signature, model: Model | None = None
         sample_bytes=most_bytes,
         notes=(*note_overlap(calibrated, evaluated, what), *repeats),
         input_hashes=evaluated,
+        groups=groups if groups is None or evaluation.chosen is None else groups[evaluation.chosen],
         evaluation_part=evaluation,
         calibration_part=calibration,
         layout=evaluation.layout,

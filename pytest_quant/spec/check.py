@@ -32,6 +32,7 @@ class Dataset:
         for one without a batch axis. Axes that are not named are detected.
     stands_in : the samples only stand in for real ones, see `placeholder`.
     label : ``loader`` only: the key of the labels in a batch that is a dict; ``None`` for batches of a pair.
+    groups : ``arrays`` only: the group of each sample, or ``None``.
     """
 
     kind: Literal["arrays", "iterable", "loader"]
@@ -42,6 +43,7 @@ class Dataset:
     batch_axes: BatchAxes = ()
     stands_in: bool = False
     label: str | None = None
+    groups: object | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         """Reject a calibration count or share outside its range, and a `Dataset` in place of its samples."""
@@ -65,6 +67,7 @@ class Dataset:
         labels: object | None = None,
         calibration: object | None = None,
         *,
+        groups: object | None = None,
         batch_axes: Mapping[str, int | None] | None = None,
     ) -> Dataset:
         """Samples held in memory.
@@ -79,10 +82,13 @@ class Dataset:
             and tensor metrics can be limited.
         calibration : arrays of the same form; or an int, a count; or a float strictly between 0 and 1, a
             share. Count and share take evenly spaced samples out of the evaluation set.
+        groups : a text or an integer for each sample, as its speaker, scene or language. `max_drop` may limit the drop
+            of each; where it does not, samples of one group depend on each other, and intervals are for other groups.
         batch_axes : the batch axis, ``{"state": 1}``, in the model's input or output of that name and in its array
             here; ``None`` for one without a batch axis. Needed only where it is not detected correctly.
         """
-        return cls("arrays", inputs, labels, calibration, batch_axes=read_batch_axes("Dataset", batch_axes))
+        axes = read_batch_axes("Dataset", batch_axes)
+        return cls("arrays", inputs, labels, calibration, batch_axes=axes, groups=groups)
 
     @classmethod
     def from_iterable(
