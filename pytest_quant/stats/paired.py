@@ -7,9 +7,15 @@ import math
 from collections.abc import Callable, Sequence
 from statistics import NormalDist
 
+import numpy as np
+
 from pytest_quant.stats.ratio import binomial_cdf
 
 _BISECTIONS = 50
+_RARE = 1e-12
+_MANY = 1000
+"""Discordant samples whose difference is as good as normal."""
+
 _MOST_SAMPLES = 1e12
 
 SPREADS = 3.0
@@ -53,6 +59,39 @@ def tango_interval(lost: float, won: float, n: float, *, confidence: float = 0.9
         return abs(_score(lost, won, n, delta)) - z
 
     return find_crossing(estimate, -1.0, excess), find_crossing(estimate, 1.0, excess)
+
+
+def drop_tail(lost: int, won: int, n: int, limit: float) -> float:
+    """Return the one-sided mid-p that the difference of two paired proportions is at most `limit`.
+
+    P(D > d) + P(D = d) / 2 of the difference d = lost - won, if the shares are those of Tango's test, which are most
+    likely where they differ by `limit`. His normal distribution is too thin there for the small p that many tests
+    together need: of a few expected losses twice as many are not so rare.
+
+    Parameters
+    ----------
+    lost, won : samples that only the reference, and only the candidate, gets right.
+    n : all samples, at least 1.
+    limit : largest difference that is allowed, as a share of the samples.
+
+    Returns
+    -------
+    0.5 for a difference of at most `limit`.
+    """
+    if lost - won <= limit * n:
+        return 0.5
+    if lost + won > _MANY:
+        return 1.0 - NormalDist().cdf(_score(lost, won, n, limit))
+    q = _most_likely_won(lost / n, won / n, limit)
+    either = min(max(2.0 * q + limit, _RARE), 1.0 - _RARE)
+    to_lost, tail = min((q + limit) / either, 1.0 - _RARE), 0.0
+    chances = np.diff(binomial_cdf(n, either), prepend=0.0)
+    for k in np.flatnonzero(chances > _RARE).tolist():
+        up_to = np.concatenate(([0.0], binomial_cdf(k, to_lost)))
+        # So many lost of k are a difference of d at most, and of less than d.
+        most, fewer = min((k + lost - won) // 2, k), min((k + lost - won - 1) // 2, k)
+        tail += chances[k] * (1.0 - (up_to[most + 1] + up_to[fewer + 1]) / 2.0)
+    return float(tail)
 
 
 def _score(lost: float, won: float, n: float, delta: float) -> float:

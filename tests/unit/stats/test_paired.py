@@ -15,6 +15,7 @@ from statsmodels.stats.power import TTestPower
 
 from pytest_quant.stats.paired import (
     agreement_by_luck,
+    drop_tail,
     mcnemar_p,
     samples_to_resolve,
     tango_interval,
@@ -155,3 +156,37 @@ def test_a_drop_that_equals_its_limit_but_for_rounding_needs_no_number_of_sample
     """No set of samples tells 1 from 1 + 2e-16; a distance of a thousandth needs as many as the formula says."""
     assert samples_to_resolve(1.0, 1.0 + 2**-52, 1.0) is None
     assert samples_to_resolve(1.0, 1.001, 1.0) == math.ceil(((1.959963985 + 0.841621234) / 0.001) ** 2)
+
+
+@given(
+    lost=st.integers(1, 12),
+    won=st.integers(0, 11),
+    right=st.integers(0, 20),
+    limit=st.sampled_from([0.0, 0.01, 0.05, 0.3]),
+)
+def test_the_tail_of_a_drop_sums_the_chances_of_all_answers(lost: int, won: int, right: int, limit: float) -> None:
+    """All (lost, won) of n samples by the trinomial distribution, at the shares that are most likely by a search."""
+    n = lost + won + right
+    if lost - won <= limit * n:
+        assert drop_tail(lost, won, n, limit) == 0.5
+        return
+
+    def unlikely(q: float) -> float:
+        shares = np.array([q + limit, q, 1.0 - limit - 2.0 * q])
+        return -float(np.sum(scipy_stats.multinomial.logpmf([lost, won, right], n, shares)))
+
+    found = optimize.minimize_scalar(
+        unlikely, bounds=(0.0, (1.0 - limit) / 2.0), method="bounded", options={"xatol": 1e-12}
+    )
+    q = float(found.x)
+    both = np.array([(i, j, n - i - j) for i in range(n + 1) for j in range(n + 1 - i)])
+    counts = (np.sign(both[:, 0] - both[:, 1] - (lost - won)) + 1) / 2
+    tail = float(counts @ scipy_stats.multinomial.pmf(both, n, [q + limit, q, 1.0 - limit - 2.0 * q]))
+    assert drop_tail(lost, won, n, limit) == pytest.approx(tail, rel=1e-3, abs=1e-9)
+
+
+def test_the_tail_of_many_answers_is_that_of_the_normal_distribution() -> None:
+    """Where it changes from one to the other nothing jumps."""
+    exact, normal = (drop_tail(lost, 460, 100_000, 0.0002) for lost in (540, 541))
+    assert normal < exact
+    assert normal == pytest.approx(exact, rel=0.1)
