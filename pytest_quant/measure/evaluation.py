@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 from pytest_quant.backends import Outputs
 from pytest_quant.data import Data
 from pytest_quant.errors import DataError, UsageError, nearest
+from pytest_quant.measure.judged_parts import find_parts
 from pytest_quant.metrics import ResolvedMetric, resolve_metric
 from pytest_quant.metrics.channels import split
 from pytest_quant.metrics.classes import IGNORED, ClassError, WordAgreement, are_probabilities, is_text, token_labels
 from pytest_quant.metrics.drop import PairedStatistics
+from pytest_quant.metrics.parts import WHOLE, Parts, add_parts
 from pytest_quant.metrics.tensor import (
     ConstantOutput,
     TensorError,
@@ -50,6 +52,7 @@ def evaluate(
     margin: float | None = None,
     confidence: float = 0.95,
     n_different: int | None = None,
+    parts: Parts = WHOLE,
 ) -> AccuracyResult:
     """Compare all outputs of `pairs`, and score one output by `metric`.
 
@@ -70,6 +73,7 @@ def evaluate(
     margin : limit on the drop in the metric's unit, for which the samples needed to decide it are computed.
     confidence : of the drop's interval, 0..1.
     n_different : samples that differ in their inputs, which are what intervals count; ``None`` for all of them.
+    parts : labels and groups whose drop has a limit of its own.
 
     Raises
     ------
@@ -82,7 +86,9 @@ def evaluate(
         # Outputs may be large: these are gone when the next are made.
         del pair
     result = comparison.result()
-    return result if comparison.scores is None else comparison.scores.add_to(result, margin, confidence)
+    if comparison.scores is None:
+        return result
+    return add_parts(comparison.scores.add_to(result, margin, confidence, parts.clusters), comparison.scores, parts)
 
 
 @dataclass(eq=False)
@@ -314,6 +320,7 @@ def choose_metric(check: Check, data: Data, outputs: Outputs, output: str) -> Re
     """
     if check.dataset.stands_in:
         return None
+    find_parts(check, data)
     metric = resolve_metric(check.metric, data.labels, outputs[output].shape, data.label_type)
     if metric is None:
         names = [name for name in limits_on("score", "reference") if getattr(check.limits, name) is not None]

@@ -28,6 +28,7 @@ from pytest_quant.measure.engines import (
     use_single_steps,
 )
 from pytest_quant.measure.evaluation import choose_metric, choose_output, evaluate
+from pytest_quant.measure.judged_parts import find_parts
 from pytest_quant.measure.outputs import Chunk, pair_outputs, read_outputs, record_outputs, run_over
 from pytest_quant.measure.resources import BYTES_PER_MB, AddedMemory, Energy, measure_energy
 from pytest_quant.metrics import ResolvedMetric
@@ -98,6 +99,7 @@ class EnginePair:
                 margin=self.check.limits.margin,
                 confidence=self.check.confidence or 0.95,
                 n_different=data.n_different,
+                parts=find_parts(self.check, data),
             )
         return replace(result, simulated=opened.engine.simulated)
 
@@ -129,9 +131,7 @@ def open_bench(check: Check, data: Data, tools: Tools, opened: ExitStack, worker
     # Before the reference runs: a runtime may forget what it compiled when it quantizes.
     built = build_engine(check.candidate, get_backend(check.candidate.backend), data, tools)
     reference = _probe(check, OpenEngine(ref_built, ref_engine, own_names, data.output_axes), data, tools)
-    outputs = reference.first(data)
-    if check.channels:
-        outputs = add_groups(outputs, check.channels)
+    outputs = add_groups(reference.first(data), check.channels)
     metric = choose_metric(check, data, outputs, choose_output(check, outputs))
     del outputs
     timed_size = check.batch_size if check.latency is None else check.latency.batch_size

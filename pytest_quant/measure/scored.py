@@ -16,6 +16,7 @@ from pytest_quant.measure.build import Tools
 from pytest_quant.metrics import ResolvedMetric
 from pytest_quant.metrics.answers import answers_of
 from pytest_quant.metrics.drop import add_drop, add_scores
+from pytest_quant.metrics.parts import part_score
 from pytest_quant.result import AccuracyResult, Baseline, Interval, Measured, TaskScore
 from pytest_quant.spec import Check, Scores
 from pytest_quant.stats.runs import (
@@ -25,7 +26,6 @@ from pytest_quant.stats.runs import (
     assume_noise,
     run_noise,
     samples_of_runs,
-    tail_beyond,
     tango_of_runs,
 )
 
@@ -251,13 +251,12 @@ def task_score(accuracy: AccuracyResult, task: PairedScores, metric: ResolvedMet
         doubt = assume_noise(accuracy.assumed_run_sd, 1, 1)
     own = replace(accuracy, n=task.candidate.shape[1])
     result = measure_drop(own, task, metric, margin, NO_NOISE_KNOWN)
-    score = TaskScore(task.task, own.n, result.reference, result.candidate, result.drop)
+    score = part_score(result, task.task, margin, doubt)
     if result.drop is None or result.drop_ci is None:
         return score
     own_ends = result.drop_ci.low, result.drop_ci.high
     ends = _clip_drop(metric, add_run_noise(result.drop, own_ends, noise, accuracy.confidence))
-    p = None if margin is None else tail_beyond(margin, result.drop, result.drop_ci.low, doubt, accuracy.confidence)
-    return replace(score, drop_ci=Interval(*ends), p=p)
+    return replace(score, drop_ci=Interval(*ends))
 
 
 def _lost_most(scores: PairedScores) -> list[str]:

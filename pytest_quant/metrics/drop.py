@@ -45,6 +45,27 @@ class PairedStatistics:
         self._reference: list[Array] = []
         self._candidate: list[Array] = []
         self._samples: list[Array] = []
+        self._labels: list[Array] = []
+
+    @property
+    def metric(self) -> ResolvedMetric:
+        """The metric; one of means becomes one of ratios where its function gives these."""
+        return self._metric
+
+    @property
+    def sides(self) -> tuple[Array, Array]:
+        """Statistics of reference and candidate, k rows of the samples that could be scored."""
+        return np.concatenate(self._reference), np.concatenate(self._candidate)
+
+    @property
+    def samples(self) -> Array:
+        """Index in the set of each of these samples (k,)."""
+        return np.concatenate(self._samples)
+
+    @property
+    def labels(self) -> Array | None:
+        """Label of each of these samples (k,); ``None`` where they are not one integer each."""
+        return np.concatenate(self._labels) if len(self._labels) == len(self._samples) else None
 
     def add(self, reference: Array, candidate: Array, labels: Array, sound: Array, start: int) -> None:
         """Score one chunk of consecutive samples.
@@ -67,7 +88,7 @@ class PairedStatistics:
             rows = np.flatnonzero(sound)
             chosen = slice(None) if whole else rows
             if len(rows):
-                self._samples.append(start + rows)
+                self._keep(start + rows, labels[chosen])
                 for statistics, outputs in ((self._reference, reference), (self._candidate, candidate)):
                     statistics.append(self._statistics(outputs[chosen], labels[chosen], start + rows))
             return
@@ -75,7 +96,12 @@ class PairedStatistics:
         right[sound] = self._metric.statistics(candidate[sound], labels[sound])
         self._reference.append(self._metric.statistics(reference, labels))
         self._candidate.append(right)
-        self._samples.append(start + np.arange(len(right)))
+        self._keep(start + np.arange(len(right)), labels)
+
+    def _keep(self, samples: Array, labels: Array) -> None:
+        self._samples.append(samples)
+        if labels.dtype.kind in "iub" and labels.size == len(labels):
+            self._labels.append(labels.reshape(-1).astype(np.int64))
 
     def _statistics(self, outputs: Array, labels: Array, samples: Array) -> Array:
         """Return the statistics of finite outputs; `samples` (n,) are their indices in the set."""
@@ -117,9 +143,8 @@ class PairedStatistics:
             result = replace(result, chance=next(lucky), candidate_chance=next(lucky))
         if not self._reference:
             return result
-        sides = np.concatenate(self._reference), np.concatenate(self._candidate)
-        own = None if clusters is None else clusters[np.concatenate(self._samples)]
-        return add_drop(result, *sides, metric, margin, own)
+        own = None if clusters is None else clusters[self.samples]
+        return add_drop(result, *self.sides, metric, margin, own)
 
 
 def add_scores(result: AccuracyResult, reference: Array, candidate: Array, metric: ResolvedMetric) -> AccuracyResult:
@@ -248,6 +273,7 @@ def _right_or_wrong(
         candidate_ci=Interval(rate * own[0], rate * own[1]),
         p_value=mcnemar_p(*map(round, of_different)),
         discordant=lost + won,
+        lost=lost,
         n_to_resolve=needed,
         reference_correct=pack(np.packbits(reference)) if whole else None,
         candidate_correct=pack(np.packbits(candidate)) if whole else None,

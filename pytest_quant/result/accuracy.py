@@ -140,6 +140,7 @@ class AccuracyResult:
     confidence : level of the intervals, 0..1.
     p_value : exact McNemar test for 0/1 scores, else ``None``.
     discordant : samples that exactly one of the two gets right; ``None`` unless scores are 0/1.
+    lost : those of them that only the reference gets right.
     n_to_resolve : samples that would be about enough to decide `max_drop`; ``None`` without that limit, and where it
         is not known.
     sample_weight : the most that one sample can change a score, in `unit`; ``None`` where a score has no bounds.
@@ -202,6 +203,7 @@ class AccuracyResult:
     confidence: Annotated[float, ("exclusiveMinimum", 0), ("exclusiveMaximum", 1)] = 0.95
     p_value: Probability | None = None
     discordant: Count | None = None
+    lost: Count | None = None
     n_to_resolve: Count | None = None
     agreement_pct: Percent | None = None
     sqnr_db: float | None = None
