@@ -10,13 +10,14 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from pytest_quant.result import AccuracyResult, Interval, OutputError, Status, TaskScore, Verdict
+from pytest_quant.result import AccuracyResult, Interval, OutputError, Status, Verdict
 from pytest_quant.spec import LIMITS, OWN_SCORES, Limit, Limits, OutputLimit, limits_on
-from pytest_quant.stats.holm import holm
 from pytest_quant.stats.paired import wilson_interval
 from pytest_quant.stats.runs import add_run_noise, assume_noise
+from pytest_quant.verdict.part_limits import after_holm, judge_together, part_verdicts
 from pytest_quant.verdict.rules import (
     OUTPUTS,
+    drop_suffix,
     explain_coarseness,
     format_limit,
     judge_by_interval,
@@ -43,6 +44,7 @@ def accuracy_verdicts(
         yield _outputs(accuracy)
     if limits.margin is not None:
         yield _drop(limits.margin, accuracy, confidence)
+    yield from part_verdicts(limits, accuracy, confidence)
     if limits.min_ratio is not None:
         yield _ratio(limits.min_ratio, accuracy)
     yield from _own_scores(limits, accuracy, confidence is not None)
@@ -110,9 +112,10 @@ def _outputs(accuracy: AccuracyResult) -> Verdict:
 def _drop(allowed: float, accuracy: AccuracyResult, confidence: float | None) -> Verdict:
     if accuracy.drop is None:
         return mark_unmeasured("max_drop", allowed, accuracy.note or "no metric could be computed")
-    unit = _unit(accuracy)
+    unit = drop_suffix(accuracy.unit)
     if accuracy.by_task:
-        return _drop_of_tasks(allowed, replace(accuracy, varies=accuracy.varies or confidence is not None), unit)
+        is_fact = confidence is None and not accuracy.varies
+        return judge_together("max_drop", allowed, after_holm(accuracy.by_task), accuracy, "", is_fact=is_fact)
     few = _explain_too_few(accuracy, allowed, unit)
     verdict = judge_by_value("max_drop", allowed, accuracy.drop, unit)
     if confidence is None and not accuracy.varies and not _needs_interval(verdict, few, allowed):
@@ -121,10 +124,6 @@ def _drop(allowed: float, accuracy: AccuracyResult, confidence: float | None) ->
     if not need and max(accuracy.reference_runs or 1, accuracy.candidate_runs or 1) > 1:
         need = "more runs of each side would narrow it"
     return _drop_interval(accuracy, confidence or accuracy.confidence, allowed, f"{format_limit(allowed)}{unit}", need)
-
-
-def _unit(accuracy: AccuracyResult) -> str:
-    return " pp" if accuracy.unit == "%" else f" {accuracy.unit}".rstrip()
 
 
 def _drop_interval(accuracy: AccuracyResult, confidence: float, allowed: float, bound: str, need: str) -> Verdict:
@@ -143,7 +142,7 @@ def _drop_interval(accuracy: AccuracyResult, confidence: float, allowed: float, 
         reason = f"the drop has no interval with {samples}" + (f": {accuracy.note}" if accuracy.note else "")
         return Verdict("max_drop", allowed, accuracy.drop, Status.INCONCLUSIVE, reason)
     ends = accuracy.drop_ci.low, accuracy.drop_ci.high
-    figure = f"the {confidence:.0%} interval [{ends[0]:.4g}, {ends[1]:.4g}]{_unit(accuracy)}"
+    figure = f"the {confidence:.0%} interval [{ends[0]:.4g}, {ends[1]:.4g}]{drop_suffix(accuracy.unit)}"
     verdict = judge_by_interval(
         "max_drop", allowed, accuracy.drop, ends, figure=figure, bound=bound, if_open=f" with {samples}"
     )
@@ -164,45 +163,6 @@ def allow_for_run_noise(verdict: Verdict, accuracy: AccuracyResult, low: float) 
     usual = f"{accuracy.assumed_run_sd:g} pp of noise between runs, which single runs do not show"
     why = f"{verdict.reason}, but not beside {usual}: give several of each side, or say deterministic=True"
     return replace(verdict, status=Status.INCONCLUSIVE, reason=why)
-
-
-def _drop_of_tasks(allowed: float, accuracy: AccuracyResult, unit: str) -> Verdict:
-    """Judge the drop of each of several tasks, and of all samples together.
-
-    Each has a one-sided test that its drop is within the limit, and Holm's adjustment keeps any false FAIL among all of
-    them at half of 1 - confidence. They PASS together where the interval of each lies within the limit. Scores that a
-    repeated run would give again are facts, as those of engines are, unless a task has too few samples for one.
-    """
-    rows, bound = accuracy.by_task, f"{format_limit(allowed)}{unit}"
-    p_values = holm([1.0 if row.p is None else row.p for row in rows])
-    broken: list[tuple[TaskScore, str]] = []
-    undecided: list[TaskScore] = []
-    for row, p in zip(rows, p_values, strict=True):
-        weight = None if accuracy.sample_weight is None else accuracy.sample_weight * accuracy.n / row.n
-        is_fact = not accuracy.varies and not explain_coarseness(row.n, weight, allowed, unit)
-        if is_fact and _drop_of(row) > allowed:
-            broken.append((row, ""))
-        elif not is_fact and p <= (1.0 - accuracy.confidence) / 2.0:
-            broken.append((row, f" (p {p:.2g} after Holm over {len(rows)})"))
-        elif not is_fact and (row.drop_ci is None or row.drop_ci.high > allowed):
-            undecided.append(row)
-    if broken:
-        worst, p_text = max(broken, key=lambda pair: _drop_of(pair[0]))
-        more = f", the worst of {len(broken)}" if len(broken) > 1 else ""
-        reason = f"{worst.name} {worst.drop:.4g}{unit} is above {bound}{more}{p_text}"
-        return Verdict("max_drop", allowed, worst.drop, Status.FAIL, reason)
-    worst = max(undecided or rows, key=_drop_of)
-    ends = "" if worst.drop_ci is None else f" [{worst.drop_ci.low:.4g}, {worst.drop_ci.high:.4g}]"
-    figure = f"{worst.name} {worst.drop:.4g}{ends}{unit}"
-    if undecided:
-        which = f"{len(undecided)} of {len(rows)} intervals are not within {bound}"
-        reason = f"{which}, as of {figure}; more samples would decide"
-        return Verdict("max_drop", allowed, worst.drop, Status.INCONCLUSIVE, reason)
-    return Verdict("max_drop", allowed, worst.drop, Status.PASS, f"{figure} is within {bound}")
-
-
-def _drop_of(row: TaskScore) -> float:
-    return -math.inf if row.drop is None else row.drop
 
 
 def _explain_too_few(accuracy: AccuracyResult, room: float, unit: str) -> str:
@@ -245,10 +205,10 @@ def _ratio(allowed: float, accuracy: AccuracyResult) -> Verdict:
     verdict = judge_by_value("min_ratio", allowed, over / under, "")
     # The drop that the ratio allows beside this reference.
     room = accuracy.reference * (1.0 / allowed - 1.0 if accuracy.better == "lower" else 1.0 - allowed)
-    few = _explain_too_few(accuracy, room, _unit(accuracy))
+    few = _explain_too_few(accuracy, room, drop_suffix(accuracy.unit))
     if not accuracy.varies and not _needs_interval(verdict, few, room):
         return verdict
-    bound = f"the {room:.4g}{_unit(accuracy)} that it allows"
+    bound = f"the {room:.4g}{drop_suffix(accuracy.unit)} that it allows"
     drop = _drop_interval(accuracy, accuracy.confidence, room, bound, few)
     return replace(verdict, status=drop.status, reason=f"ratio {over / under:.4g}; of the drop {drop.reason}")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from pytest_quant.result import AccuracyResult, SelfDifference, Status, Verdict
-from pytest_quant.spec import Dataset, Limits, limits_on
+from pytest_quant.spec import PARTS, Dataset, Limits, limits_on
 from pytest_quant.verdict.rules import OUTPUTS, mark_unmeasured, withdraw_pass
 
 
@@ -16,13 +16,17 @@ def reference_doubts(accuracy: AccuracyResult, output: str | None) -> tuple[str,
 
     `output` is the one that the metric reads, ``None`` for the first.
     """
-    doubts = []
     name = output or next((error.name for error in accuracy.by_output), "")
+    no_skill = _explain_no_skill("reference", accuracy.reference, accuracy.chance, accuracy)
+    return tuple(filter(None, [_explain_constant(name, accuracy), no_skill]))
+
+
+def _explain_constant(name: str, accuracy: AccuracyResult) -> str:
+    """Return that the reference's output of that name never varies; empty if it does."""
     # An output that a mark cuts into groups of channels is compared as these, each named output.group.
     parts = [error for error in accuracy.by_output if error.name == name or error.name.startswith(f"{name}.")]
-    if parts and all(error.reference_constant for error in parts):
-        doubts.append(f"the reference gives every sample the same '{name}'")
-    return tuple(filter(None, [*doubts, _explain_no_skill("reference", accuracy.reference, accuracy.chance, accuracy)]))
+    is_constant = bool(parts) and all(error.reference_constant for error in parts)
+    return f"the reference gives every sample the same '{name}'" if is_constant else ""
 
 
 def _explain_no_skill(engine: str, score: float | None, chance: float | None, accuracy: AccuracyResult) -> str:
@@ -43,6 +47,7 @@ def note_unread_outputs(limits: Limits, accuracy: AccuracyResult, output: str | 
     """
     about = limits_on("score", "reference", "accuracy", "output")
     plain = {limit for limit in about if getattr(limits, limit) is not None} - {limit for limit, _ in limits.by_output}
+    plain |= {"max_drop"} if limits.drops.keys() & {*PARTS} else set()
     read = {name for _, name in limits.by_output}
     if not (plain or read) or (output is None and plain & {*limits_on("output")}):
         return ()
@@ -67,7 +72,7 @@ def doubt_worthless_scores(
 ) -> Iterator[Verdict]:
     """Yield `verdicts`; a PASS of a limit on a score is INCONCLUSIVE if the score of an engine is worthless.
 
-    That of the candidate says nothing about a limit on the reference's.
+    That of the candidate says nothing about a limit on the reference's, and neither about the metric of another output.
 
     Parameters
     ----------
@@ -82,7 +87,10 @@ def doubt_worthless_scores(
     about = dict.fromkeys(limits_on("score"), of_reference or of_candidate)
     about |= dict.fromkeys(limits_on("reference"), of_reference)
     for verdict in verdicts:
-        doubt = about.get(verdict.limit, "")
+        limit, _, part = verdict.limit.rstrip("]").partition("[")
+        doubt = about.get(limit, "")
+        if part and part not in PARTS:
+            doubt = _explain_constant(part, accuracy) if limit in limits_on("score") else ""
         yield withdraw_pass(verdict, doubt and f"{doubt}, so that a PASS would mean nothing; {_OTHER_LABELS}")
 
 

@@ -85,6 +85,11 @@ def explain_coarseness(n: int, weight: float | None, room: float, unit: str, wan
     return f"{subject} weighs {weight:.4g}{unit}, more than the limit leaves; {enough} samples would do"
 
 
+def drop_suffix(unit: str | None) -> str:
+    """Return the unit of a drop, percentage points if that of its scores is percent, as text to append to a number."""
+    return " pp" if unit == "%" else f" {unit or ''}".rstrip()
+
+
 def judge_by_value(limit: str, allowed: float, observed: float, unit: str, *, is_least: bool | None = None) -> Verdict:
     """Return PASS when a figure that is a fact is within its limit, up to rounding, else FAIL.
 

@@ -97,6 +97,9 @@ def test_doubts_about_the_reference(accuracy: AccuracyResult, output: str | None
     ("limit", "status"),
     [
         ("max_drop", INCONCLUSIVE),
+        ("max_drop[label]", INCONCLUSIVE),
+        ("max_drop[group]", INCONCLUSIVE),
+        ("max_drop[mask]", PASS),
         ("min_ratio", INCONCLUSIVE),
         ("max_drop_increase", INCONCLUSIVE),
         ("min_reference_accuracy", INCONCLUSIVE),
@@ -116,6 +119,15 @@ def test_a_pass_against_a_reference_that_knows_nothing(limit: str, status: Statu
         "so that a PASS would mean nothing; give more samples, of several classes, with their own labels"
     )
     assert result == Verdict(limit, 1.0, 0.5, status, reason if status is INCONCLUSIVE else "0.5 is fine")
+
+
+def test_a_limit_on_an_output_passes_only_if_its_reference_varies() -> None:
+    """Whatever the score of the output that the metric of the mark reads."""
+    fine = Verdict("max_drop[mask]", 1.0, 0.5, PASS, "0.5 is fine")
+    accuracy = replace(TOP1, by_output=(OutputError("y"), OutputError("mask", reference_constant=True)))
+    (result,) = doubt_worthless_scores([fine], accuracy, None)
+    assert result.status is INCONCLUSIVE
+    assert "the reference gives every sample the same 'mask'" in result.reason
 
 
 @pytest.mark.parametrize(
@@ -267,6 +279,12 @@ OF_THREE = replace(
         (Limits(min_sqnr_db=20), "y", "no limit reads output 'boxes' (SQNR -2.85 dB) and 3 more"),
         (Limits(min_sqnr_db=(("part", 20), ("boxes", 1))), None, "no limit reads output 'z' (SQNR 10 dB) and 2 more"),
         (Limits(max_drop=1.0, min_cosine=(("z", 0.9), ("boxes", 0.1), ("part.a", 0.9))), None, "output 'names'"),
+        (
+            Limits(max_drop=(("z", 1.0), ("part", 1.0))),
+            None,
+            "no limit reads output 'boxes' (SQNR -2.85 dB) and 2 more",
+        ),
+        (Limits(max_drop=(("group", 1.0), ("boxes", 1.0))), None, "no limit reads output 'z' (SQNR 10 dB) and 2 more"),
         (Limits(max_drop=1.0, min_sqnr_db=20), None, ""),
         (Limits(max_drop=1.0, max_abs_error=0.0), None, ""),
         (Limits(min_speedup=2.0, min_coverage=90.0), None, ""),
