@@ -11,8 +11,8 @@ from typing import TypeAlias
 
 from pytest_quant.record import Record
 from pytest_quant.record.figures import FIGURES, SCORE
-from pytest_quant.report.text import NOT_MEASURED, drop_unit, figure, format_in_unit, points, shown_unit
-from pytest_quant.result import AccuracyResult, Coverage, Interval, OutputError, Portability, Resources
+from pytest_quant.report.text import NOT_MEASURED, count, drop_unit, figure, format_in_unit, points, shown_unit
+from pytest_quant.result import AccuracyResult, Coverage, Interval, OutputError, Portability, Resources, TaskScore
 
 Pairs: TypeAlias = tuple[tuple[str, str], ...]
 """Labels with their texts."""
@@ -135,6 +135,10 @@ def _further_figures(record: Record, section: str) -> Pairs:
 def _accuracy(record: Record, accuracy: AccuracyResult) -> DetailSection:
     unit = accuracy.unit or ""
     form = partial(format_in_unit, unit=unit)
+    parts = (
+        *(("task", accuracy.by_task), ("label", accuracy.by_label), ("group", accuracy.by_group)),
+        ("output", accuracy.by_head),
+    )
     worst, worst_class = accuracy.worst_class, ""
     if worst is not None:
         scores = format_change(worst.reference, worst.candidate, "%", points)
@@ -166,32 +170,60 @@ def _accuracy(record: Record, accuracy: AccuracyResult) -> DetailSection:
         tuple((f"output {error.name}", _describe_output(error)) for error in worst_first[:_MOST_OUTPUTS]),
         drop_empty(
             ("outputs not shown", format_whole(max(0, len(several) - _MOST_OUTPUTS) or None)),
-            ("worst class", worst_class),
+            *((f"worst {what}s", _describe_worst(rows, unit)) for what, rows in parts if what != "task"),
+            ("worst class", "" if accuracy.by_label else worst_class),
         ),
     )
     confidence = f"{accuracy.confidence:.0%}" if accuracy.drop_ci is not None else ""
     further = drop_empty(("confidence of intervals", confidence), *_further_figures(record, "accuracy"))
     faults = [(fault.output, format_whole(fault.sample), fault.kind, fault.detail) for fault in accuracy.faults]
-    classes = [
-        (format_whole(score.label), format_whole(score.n), points(score.reference), points(score.candidate))
-        for score in sorted(accuracy.by_class, key=lambda score: score.candidate - score.reference)
-    ]
-    tasks = [
-        (
-            task.name,
-            format_whole(task.n),
-            format_change(task.reference, task.candidate, form=form),
-            format_measured(task.drop, "", task.drop_ci, form),
-            figure(task.p, 2),
-        )
-        for task in sorted(accuracy.by_task, key=lambda task: -(task.drop or 0.0))
-    ]
+    classes = (
+        []
+        if accuracy.by_label
+        else [
+            (format_whole(score.label), format_whole(score.n), points(score.reference), points(score.candidate))
+            for score in sorted(accuracy.by_class, key=lambda score: score.candidate - score.reference)
+        ]
+    )
     tables = (
         *_table("What cannot be compared", ("output", "sample", "fault", "where"), faults),
-        *_table("By task", ("task", "samples", f"score {unit}".strip(), "drop", "p"), tasks),
+        *chain.from_iterable(_part_table(what, rows, unit) for what, rows in parts),
         *_table("By class", ("class", "samples", "reference %", "candidate %"), classes),
     )
     return DetailSection("Accuracy", groups, further, tables=tables)
+
+
+def _part_table(what: str, rows: Sequence[TaskScore], unit: str) -> tuple[DetailTable, ...]:
+    """Return a table of parts, the worst first; that of several together is the last of them."""
+    texts = [
+        (
+            " ".join(filter(None, (row.name or _TOGETHER, row.metric, row.unit))),
+            format_whole(row.n),
+            format_change(row.reference, row.candidate, form=partial(format_in_unit, unit=row.unit or unit)),
+            format_measured(row.drop, "", row.drop_ci, partial(format_in_unit, unit=row.unit or unit)),
+            figure(row.p, 2),
+        )
+        for row in _worst_first(rows)
+    ]
+    return _table(f"By {what}", (what, "samples", f"score {unit}".strip(), "drop", "p"), texts)
+
+
+_TOGETHER = "those left open, together"
+_MOST_PARTS = 3
+
+
+def _worst_first(rows: Sequence[TaskScore]) -> list[TaskScore]:
+    return sorted(rows, key=lambda row: (row.drop is None, -(row.drop or 0.0)))
+
+
+def _describe_worst(rows: Sequence[TaskScore], unit: str) -> str:
+    """Return the parts that lost most, each with its scores, drop and samples; empty if none lost."""
+    return "; ".join(
+        f"{row.name}: {format_change(row.reference, row.candidate, row.unit or unit, form)}, drop "
+        f"{format_measured(row.drop, drop_unit(row.unit or unit), row.drop_ci, form)} of {count(row.n, 'sample')}"
+        for row in [row for row in _worst_first(rows) if row.name and (row.drop or 0.0) > 0.0][:_MOST_PARTS]
+        for form in [partial(format_in_unit, unit=row.unit or unit)]
+    )
 
 
 def lost_samples(accuracy: AccuracyResult) -> str:

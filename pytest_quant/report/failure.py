@@ -262,7 +262,7 @@ def _explain_float(verdict: Verdict, record: Record) -> Iterator[str]:
 
 def _drop(verdict: Verdict, record: Record) -> Iterator[str]:
     accuracy, is_fail = record.accuracy, verdict.status is Status.FAIL
-    if accuracy is None or accuracy.drop is None:
+    if accuracy is None or accuracy.drop is None or verdict.limit != _kind(verdict):
         return
     # The p of several tasks is that of all samples together, and the limit is on one of them.
     if accuracy.p_value is not None and accuracy.drop > 0.0 and not accuracy.by_task:

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pytest_quant.record import Record, from_json, to_json
-from pytest_quant.report.details import lost_samples
+from pytest_quant.report.details import details, lost_samples
 from pytest_quant.report.failure import failure, headline
 from pytest_quant.result import Hint, Interval, Status, TaskScore, Verdict
 from tests.support.failed_checks import with_launches
@@ -108,6 +108,31 @@ def test_that_a_loss_is_real_is_not_said_of_a_task_by_the_p_of_all() -> None:
     tasks = (TaskScore("mmlu_a", 900, 60.0, 50.0, 10.0), TaskScore("mmlu_b", 897, 60.0, 60.0, 0.0))
     assert "the loss is real" in failure(a_record())
     assert "the loss is real" not in failure(with_accuracy(a_record(), by_task=tasks))
+
+
+def test_the_labels_that_lost_most_are_told_with_scores_drop_and_samples() -> None:
+    """Three of them, and all in the table of the page; that of several together is no label that lost."""
+    rows = (
+        *(
+            TaskScore(f"{label}", 100 + label, 90.0, 90.0 - label, float(label), Interval(0.5, 9.0))
+            for label in range(5)
+        ),
+        TaskScore("9", 1, None, None, None),
+        TaskScore("", 50, 90.0, 60.0, 30.0),
+    )
+    broken = Verdict("max_drop[label]", 3.0, 4.0, Status.FAIL, "label 4 4 pp is above 3.0 pp (n 104)")
+    record = with_accuracy(a_record(verdicts=(broken,)), by_label=rows)
+    text = _said(failure(record))
+    assert "max_drop[label]: label 4 4 pp is above 3.0 pp (n 104)" in text
+    assert "worst labels 4: 90.00 -> 86.00 %, drop 4.00 [0.50, 9.00] pp of 104 samples; 3: 90.00" in text
+    assert "; 2: 90.00 -> 88.00 %" in text
+    assert "1: 90.00" not in text
+    assert "the loss is real" not in text
+    (section,) = [each for each in details(record) if each.title == "Accuracy"]
+    (table,) = [each for each in section.tables if each.caption == "By label"]
+    assert [row[0] for row in table.rows] == ["those left open, together", "4", "3", "2", "1", "0", "9"]
+    assert table.rows[-1] == ("9", "1", "", "", "-")
+    assert not any(each.caption == "By class" for each in section.tables)
 
 
 def _first_words(text: str) -> list[str]:
