@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -115,12 +116,9 @@ def score_parts(
             n_different=different,
         )
         together = None if clusters is None else clusters[chosen]
-        try:
+        # A score of the whole set need not be defined for part of it: the AUC of one class, say.
+        with suppress(UsageError):
             own = add_drop(own, sides[0][chosen], sides[1][chosen], metric, margin, together)
-        except UsageError:
-            # It scores the whole set, and is not defined for some of it: the AUC of one class, say.
-            if not metric.costly:
-                raise
         return part_score(own, name, margin)
 
     with warnings.catch_warnings():
