@@ -119,11 +119,33 @@ def _drop(allowed: float, accuracy: AccuracyResult, confidence: float | None) ->
     few = _explain_too_few(accuracy, allowed, unit)
     verdict = judge_by_value("max_drop", allowed, accuracy.drop, unit)
     if confidence is None and not accuracy.varies and not _needs_interval(verdict, few, allowed):
-        return verdict
+        return _say_for_others(verdict, accuracy)
     need = few or (f"about {accuracy.n_to_resolve} samples would decide" if accuracy.n_to_resolve else "")
     if not need and max(accuracy.reference_runs or 1, accuracy.candidate_runs or 1) > 1:
         need = "more runs of each side would narrow it"
-    return _drop_interval(accuracy, confidence or accuracy.confidence, allowed, f"{format_limit(allowed)}{unit}", need)
+    bound = f"{format_limit(allowed)}{unit}"
+    verdict = _drop_interval(accuracy, confidence or accuracy.confidence, allowed, bound, need)
+    return _say_for_others(verdict, replace(accuracy, confidence=confidence or accuracy.confidence))
+
+
+def _say_for_others(verdict: Verdict, accuracy: AccuracyResult) -> Verdict:
+    """Add the answers that were lost and won, and say of a PASS what it means for other samples of the same kind.
+
+    The upper end of a two-sided interval of 95 % is passed with 2.5 %: "95 % sure" is the weaker claim of the one-sided
+    test of non-inferiority (Schuirmann 1987, Journal of Pharmacokinetics and Biopharmaceutics 15, 657-680).
+    """
+    reason, ends, unit = verdict.reason, accuracy.drop_ci, drop_suffix(accuracy.unit)
+    # Noise that single runs do not show is not in the interval.
+    is_known = accuracy.assumed_run_sd is None
+    if verdict.status is Status.PASS and is_known and ends is not None and verdict.allowed is not None:
+        if ends.high <= verdict.allowed:
+            sure = f"at most {format_limit(verdict.allowed)}{unit} worse, {100 * accuracy.confidence:g} % sure"
+            reason = f"{sure}: {accuracy.drop:.4g} [{ends.low:.4g}, {ends.high:.4g}]{unit}"
+        elif accuracy.n_to_resolve:
+            reason += f"; about {accuracy.n_to_resolve} samples would decide for others"
+    if accuracy.lost is not None and accuracy.discordant is not None:
+        reason += f"; lost {accuracy.lost}, won {accuracy.discordant - accuracy.lost}"
+    return replace(verdict, reason=reason)
 
 
 def _drop_interval(accuracy: AccuracyResult, confidence: float, allowed: float, bound: str, need: str) -> Verdict:

@@ -84,10 +84,10 @@ def test_both_figures_are_in_the_reason(tmp_path: Path) -> None:
     """That of the samples which both have, and that of the worst case; the latter is what ``worst`` judges."""
     (open_verdict,) = verdicts_on(measured(of_files(tmp_path), max_drop=0.5))
     (judged,) = verdicts_on(measured(of_files(tmp_path, missing="worst"), max_drop=0.5))
-    assert (judged.status, judged.reason) == (Status.FAIL, "1 pp is above 0.5 pp")
-    assert open_verdict.reason == (
-        "0 pp is within 0.5 pp, but samples are missing in the candidate (10): with its worst score there "
-        "1 pp is above 0.5 pp; write a row with a score for each"
+    assert (judged.status, judged.reason) == (Status.FAIL, "1 pp is above 0.5 pp; lost 10, won 0")
+    assert open_verdict.reason.endswith(
+        "lost 0, won 0, but samples are missing in the candidate (10): with its worst score there "
+        "1 pp is above 0.5 pp; lost 10, won 0; write a row with a score for each"
     )
 
 

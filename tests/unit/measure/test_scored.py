@@ -116,7 +116,7 @@ def test_few_samples_that_vary_are_told_how_many_their_interval_needs() -> None:
     result = measured(scores, max_drop=2.0, min_ratio=0.98, min_accuracy=98.0, min_reference_accuracy=98.0)
     verdicts = {verdict.limit: verdict for verdict in verdicts_on(result, None)}
     assert {verdict.status for verdict in verdicts.values()} == {Status.INCONCLUSIVE}
-    more = f"with 30 samples; about {result.accuracy.n_to_resolve} samples would decide"
+    more = f"with 30 samples; about {result.accuracy.n_to_resolve} samples would decide; lost 1, won 0"
     assert verdicts["max_drop"].reason.endswith(more)
     assert [limit for limit, verdict in verdicts.items() if "would do" in verdict.reason] == []
 

@@ -42,6 +42,7 @@ ACCURACY = AccuracyResult(
     drop_ci=Interval(3.18, 5.31),
     p_value=0.00012,
     discordant=84,
+    lost=80,
     n_to_resolve=520,
     agreement_pct=94.83,
     sqnr_db=21.37,

@@ -25,6 +25,7 @@ TOP1 = AccuracyResult(
     agreement_pct=97.5,
     n_to_resolve=1240,
 )
+FLIPPED = replace(TOP1, discordant=9, lost=5)
 MAE = replace(TOP1, metric="mae", unit="", better="lower", reference=0.1, candidate=5.0, drop=4.9)
 OUTPUT = OutputError("scores", sqnr_db=17.7, cosine=0.99, max_abs_error=0.25)
 ERRORS = AccuracyResult(n=10, by_output=(OUTPUT,))
@@ -35,10 +36,16 @@ FAR = replace(HINGE, candidate_ci=Interval(3.0, 4.5))
 NO_SCORE = AccuracyResult(n=10)
 
 ONE = "but the score has no interval: a single sample says nothing about others"
+WOULD = "; about 1240 samples would decide for others"
 NO_METRIC = "not measured: no metric could be computed"
 OF_ACCURACY = [
-    (Limits(max_drop=1.0), TOP1, None, "PASS 0.5: 0.5 pp is within 1.0 pp"),
-    (Limits(max_drop=1.0), replace(TOP1, drop=1 + 2**-52), None, "PASS 1.0000000000000002: 1 pp is within 1.0 pp"),
+    (Limits(max_drop=1.0), TOP1, None, f"PASS 0.5: 0.5 pp is within 1.0 pp{WOULD}"),
+    (
+        Limits(max_drop=1.0),
+        replace(TOP1, drop=1 + 2**-52),
+        None,
+        f"PASS 1.0000000000000002: 1 pp is within 1.0 pp{WOULD}",
+    ),
     (Limits(max_drop=0.25), HINGE, None, "FAIL 1.0: 1 px is above 0.25 px"),
     (Limits(max_drop=1.0), MAE, None, "FAIL 4.9: 4.9 is above 1.0"),
     (Limits(max_drop=1.0), NO_SCORE, None, f"INCONCLUSIVE None: {NO_METRIC}"),
@@ -55,7 +62,17 @@ OF_ACCURACY = [
         0.9,
         "INCONCLUSIVE 0.5: the drop has no interval with 200 samples: 0 of 400 resamples",
     ),
-    (Limits(max_drop=2.0), TOP1, 0.9, "PASS 0.5: the 90% interval [-1, 2] pp lies within 2.0 pp"),
+    (Limits(max_drop=2.0), TOP1, 0.9, "PASS 0.5: at most 2.0 pp worse, 90 % sure: 0.5 [-1, 2] pp"),
+    (Limits(max_drop=2.0), TOP1, None, "PASS 0.5: at most 2.0 pp worse, 95 % sure: 0.5 [-1, 2] pp"),
+    (Limits(max_drop=2.0), FLIPPED, None, "PASS 0.5: at most 2.0 pp worse, 95 % sure: 0.5 [-1, 2] pp; lost 5, won 4"),
+    (Limits(max_drop=1.0), FLIPPED, None, f"PASS 0.5: 0.5 pp is within 1.0 pp{WOULD}; lost 5, won 4"),
+    (Limits(max_drop=0.4), FLIPPED, None, "FAIL 0.5: 0.5 pp is above 0.4 pp; lost 5, won 4"),
+    (
+        Limits(max_drop=2.0),
+        replace(TOP1, varies=True, assumed_run_sd=0.7),
+        None,
+        "PASS 0.5: the 95% interval [-1, 2] pp lies within 2.0 pp",
+    ),
     (Limits(max_drop=0.4), HINGE, 0.95, "FAIL 1.0: the 95% interval [0.5, 1.5] px lies above 0.4 px"),
     (
         Limits(max_drop=0.5),
