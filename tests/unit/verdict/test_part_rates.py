@@ -16,7 +16,7 @@ from pytest_quant.spec import Limits
 from pytest_quant.verdict.accuracy_limits import accuracy_verdicts
 
 DRAWS = 400
-"""Of each family; with 2000 and sizes drawn anew the rates were at most 0.3 % without a change and 1.9 % at the limit."""
+"""Of each family; with 2000 and sizes drawn anew they fail in at most 0.3 and 1.9 %."""
 
 WHOLE = AccuracyResult(n=1, metric="top1", unit="%", better="higher")
 FAMILIES = [("label", 12, 3.0), ("label", 12, 1.0), ("group", 8, 2.0)]
@@ -35,8 +35,8 @@ def row(lost: int, won: int, n: int, allowed: float) -> TaskScore:
 def failing_pct(part: str, parts: int, allowed: float, won: float, drop: float, draws: int = DRAWS) -> float:
     """Return how many of the checks fail, in percent, if each part truly loses `drop` of its samples.
 
-    Of the samples of each part, 30 to 300 in all sizes between, a share `won` is wrong by the reference alone, and `won` + `drop` by the
-    candidate alone.
+    The parts have 30 to 300 samples, in all sizes between. Of the samples of each a share `won` is wrong by the
+    reference alone, and `won` + `drop` by the candidate alone.
     """
     random = np.random.default_rng(1)
     sizes: NDArray[np.int64] = np.geomspace(30, 300, parts).round().astype(int)
