@@ -11,7 +11,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
@@ -29,6 +29,13 @@ _ASIDE = re.compile(
 """Arguments that say where, how fast and from which seed a model runs, or that are secret."""
 Settings: TypeAlias = dict[str, tuple[str, Path]]
 """By name, a setting that all runs of one model have in common, and a file of samples that has it."""
+
+OF_SUMS: dict[str, Callable[[float], float]] = {
+    "word_perplexity": lambda mean: math.exp(-mean),
+    "byte_perplexity": lambda mean: math.exp(-mean),
+    "bits_per_byte": lambda mean: -mean / math.log(2.0),
+}
+"""Metrics that are less for a better model, of the ratio of the sums of what a row has: log-likelihoods and counts."""
 
 _FOLDER = re.compile(r"^([A-Za-z]:|~|\.{1,2})?[/\\](.*[/\\])?")
 
@@ -76,7 +83,7 @@ def _list_files(folder: Path) -> list[Path]:
     return files
 
 
-def read_task_run(file: Path, metric: str, task: str) -> tuple[ScoreRun, str]:
+def read_task_run(file: Path, metric: str, task: str, cluster: object = None) -> tuple[ScoreRun, str]:
     """Return one run of a task, and the full name of its metric, with the filter.
 
     Parameters
@@ -84,6 +91,7 @@ def read_task_run(file: Path, metric: str, task: str) -> tuple[ScoreRun, str]:
     file : a file of samples.
     metric : ``acc`` or ``exact_match,strict-match``; empty where the task has one.
     task : its name, for messages.
+    cluster : key of a row; ``None`` for independent samples.
 
     Raises
     ------
@@ -101,7 +109,7 @@ def read_task_run(file: Path, metric: str, task: str) -> tuple[ScoreRun, str]:
     # Several devices may log the same answers in another order.
     origin = hashlib.sha256(b"".join(sorted(answers))).hexdigest() if answers else ""
     if not kinds and metric:
-        run, metric = _read_unnamed_run(file, name, wanted, task)
+        run, metric = _read_unnamed_run(file, name, wanted, task, cluster)
         return replace(run, origin=origin), metric
     fitting = [kind for kind in kinds if not metric or kind == metric or (not wanted and kind.startswith(f"{name},"))]
     if len(fitting) != 1:
@@ -110,10 +118,15 @@ def read_task_run(file: Path, metric: str, task: str) -> tuple[ScoreRun, str]:
         raise DataError(what, allowed=", ".join(kinds) or "rows with a number for each metric", fix=fix)
     name, _, wanted = fitting[0].rpartition(",")
     rows = ((place, row) for place, row in rows_of(file) if row.get("filter", "none") == wanted)
-    return replace(run_of(file.name, rows, "doc_id", name, _prompt, task=task), origin=origin), fitting[0]
+    run = run_of(file.name, rows, "doc_id", _key(name), _prompt, task, cluster)
+    return replace(run, origin=origin), fitting[0]
 
 
-def _read_unnamed_run(file: Path, name: str, wanted: str, task: str) -> tuple[ScoreRun, str]:
+def _key(metric: str) -> str | dict[str, str]:
+    return {"numerator": f"{metric}.0", "denominator": f"{metric}.1"} if metric in OF_SUMS else metric
+
+
+def _read_unnamed_run(file: Path, name: str, wanted: str, task: str, cluster: object) -> tuple[ScoreRun, str]:
     """Return a run as versions before 0.4.7 logged it: a row for each document and filter, which it does not name.
 
     Filters come in one order, and the results beside the file have the mean of each: so the nth rows of all documents
@@ -124,7 +137,7 @@ def _read_unnamed_run(file: Path, name: str, wanted: str, task: str) -> tuple[Sc
     for place, row in rows_of(file):
         turns.setdefault(seen[document := str(row.get("doc_id"))], []).append((place, row))
         seen[document] += 1
-    runs = [run_of(file.name, iter(rows), "doc_id", name, _prompt, task=task) for rows in turns.values()]
+    runs = [run_of(file.name, iter(rows), "doc_id", _key(name), _prompt, task, cluster) for rows in turns.values()]
     figures = _in(_results(file), "results", task)
     listed = figures.items() if isinstance(figures, Mapping) else ()
     told = {kind: value for kind, value in listed if kind.startswith(f"{name},") and isinstance(value, (int, float))}

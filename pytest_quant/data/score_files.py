@@ -43,8 +43,9 @@ class ScoreRun:
     ----------
     where : its file, for messages.
     ids : of the samples, in the order of the file.
-    scores : float64 (n,), finite.
+    scores : float64 (n,), finite; (n, 2) for numerators and denominators of a ratio of their sums.
     prompts : what identifies the prompt of each sample; empty texts where the file does not tell.
+    clusters : what samples that depend on each other share; empty texts for independent ones.
     origin : what only its copies share, its answers, its seeds or its path; empty where nobody tells.
     """
 
@@ -52,29 +53,39 @@ class ScoreRun:
     ids: tuple[str, ...]
     scores: NDArray[np.float64]
     prompts: tuple[str, ...]
+    clusters: tuple[str, ...]
     origin: str = ""
 
 
 def run_of(
-    where: str, rows: Rows, id_key: str, score_key: str, prompt_of: Callable[[Row], str] = lambda _: "", task: str = ""
+    where: str,
+    rows: Rows,
+    id_key: str,
+    score_key: str | Mapping[str, str],
+    prompt_of: Callable[[Row], str] = lambda _: "",
+    task: str = "",
+    cluster_key: object = None,
 ) -> ScoreRun:
     """Return the scores of `rows`.
 
     Parameters
     ----------
     where : the file, for messages.
-    id_key, score_key : names of values in a row, see `value_of`.
+    id_key, score_key, cluster_key : names of values in a row, see `value_of`, or of the two parts of a score; the last
+        is ``None`` for independent samples.
     prompt_of : what identifies the prompt of a row.
     task : of lm-eval, for messages.
 
     Raises
     ------
-    DataError : a row has no such value, one of another type, or the id of another row; or there is no row.
+    DataError : a row has no such value, one of another type, or the id of another row; or there is no row, or none
+        with a weight.
     """
-    scores: dict[str, float] = {}
+    scores: dict[str, float | tuple[float, float]] = {}
     prompts: list[str] = []
+    clusters: list[str] = []
     for place, row in rows:
-        sample = _id(place, value_of(place, row, id_key), id_key)
+        sample = _name(place, row, id_key, "id")
         if sample in scores:
             raise DataError(
                 f"{place}: another row has the id {sample!r}, and scores are paired by id",
@@ -82,11 +93,26 @@ def run_of(
                 fix=f"give one file for each run of a task{f', here {task}' if task else ''}, or a key that differs: "
                 "id='...'",
             )
-        scores[sample] = _number(place, value_of(place, row, score_key), score_key)
-        prompts.append(prompt_of(row))
+        scores[sample] = _score(place, row, score_key)
+        clusters.append("" if cluster_key is None else _name(place, row, str(cluster_key), "cluster"))
+        prompts.append(prompt_of(row) + clusters[-1])
     if not scores:
         raise DataError(f"{where} has no row", fix="run the harness again, and look at what it printed")
-    return ScoreRun(where, tuple(scores), np.array(list(scores.values()), np.float64), tuple(prompts))
+    figures = np.array(list(scores.values()), np.float64)
+    if figures.ndim == 2 and not figures[:, 1].any():
+        raise DataError(f"{where}: the weights of all samples are 0", fix="leave it out, or give weights to samples")
+    return ScoreRun(where, tuple(scores), figures, tuple(prompts), tuple(clusters))
+
+
+def _score(place: str, row: Row, key: str | Mapping[str, str]) -> float | tuple[float, float]:
+    """Return the score of a row; numerator and denominator where it has two parts."""
+    if isinstance(key, str):
+        return _number(place, value_of(place, row, key), key)
+    parts = {part: _number(place, value_of(place, row, name), name) for part, name in key.items()}
+    weight = parts.get("weight", parts.get("denominator", 0.0))
+    if weight < 0.0:
+        raise DataError(f"{place}: a weight is {weight:g}", allowed="0 or more")
+    return parts["score"] * weight if "score" in parts else parts["numerator"], weight
 
 
 def value_of(place: str, row: Row, key: str) -> Any:
@@ -94,8 +120,8 @@ def value_of(place: str, row: Row, key: str) -> Any:
     if key in row:
         return row[key]
     try:
-        return reduce(lambda part, name: part[name], key.split("."), row)
-    except (KeyError, TypeError, IndexError):
+        return reduce(lambda part, name: part[int(name) if isinstance(part, list) else name], key.split("."), row)
+    except (LookupError, TypeError, ValueError):
         numbers = [name for name, value in row.items() if _is_number(value)]
         # Cells beyond the head of a CSV have no name.
         names = nearest(key, map(str, numbers or row))
@@ -106,9 +132,11 @@ def _is_number(value: object) -> bool:
     return isinstance(value, (bool, int, float))
 
 
-def _id(place: str, value: object, key: str) -> str:
+def _name(place: str, row: Row, key: str, what: str) -> str:
+    """Return the id or the cluster of a row, `what` it is."""
+    value = value_of(place, row, key)
     if isinstance(value, bool) or not isinstance(value, (str, int)):
-        fix = f"name the key that tells samples apart, in place of '{key}': id='...'"
+        fix = f"name the key that tells samples apart, in place of '{key}': {what}='...'"
         raise DataError(f"{place}: an id is a text or a whole number", value=_show_value(value), fix=fix)
     # Half of a surrogate pair, which JSON may have, is in no text that is written.
     return str(value).encode("utf-8", "backslashreplace").decode()

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_quant.data.lm_eval import Settings, read_task_run, results_of, runs_by_task
+from pytest_quant.data.lm_eval import OF_SUMS, Settings, read_task_run, results_of, runs_by_task
 from pytest_quant.data.score_files import ScoreRun, rows_of, run_of
 from pytest_quant.errors import DataError
 from pytest_quant.result import Better
 from pytest_quant.spec import Scores
+
+Link: TypeAlias = Callable[[float], float]
 
 LEAST_COMMON = 0.99
 """Share of the samples that all runs must have: what few lack can be left out, more is another set."""
@@ -30,8 +32,9 @@ class PairedScores:
     task : of lm-eval; empty without one.
     metric : name of the score.
     unit, scale : a score times `scale` is in `unit`.
-    reference, candidate : float64 (runs, n), a higher score is better or worse as `better` says; the reference has no
-        runs where the candidate is given alone.
+    reference, candidate : float64 (runs, n), a higher score is better or worse as `better` says, or (runs, n, 2), the
+        numerators and denominators of a ratio of their sums; the reference has no runs where the candidate is given
+        alone.
     digest : of the ids and the prompts of the samples.
     ids : of the samples.
     notes : which samples runs lack, and which runs are copies.
@@ -39,6 +42,8 @@ class PairedScores:
         own for others; empty where all runs of a side differ.
     missing : how many samples the reference lacks, only the candidate lacks, and the candidate has the worst score in
         because it lacks them. Both sides are without the first two.
+    clusters : (n,) what samples share that depend on each other; empty for independent ones.
+    link : makes the score of the scaled mean or ratio, the exponential for a perplexity; ``float`` for no change.
     """
 
     task: str
@@ -53,6 +58,8 @@ class PairedScores:
     notes: tuple[str, ...] = ()
     copies: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
     missing: tuple[int, ...] = (0, 0, 0)
+    clusters: tuple[str, ...] = ()
+    link: Link = float
 
 
 def read_scores(scores: Scores) -> tuple[PairedScores, ...]:
@@ -71,9 +78,13 @@ def read_scores(scores: Scores) -> tuple[PairedScores, ...]:
 
 def _runs(scores: Scores, side: Sequence[Any]) -> list[ScoreRun]:
     if scores.kind == "files":
-        runs = ((file, run_of(file.name, rows_of(file), scores.id, scores.score)) for file in side)
-        return [replace(run, origin=str(file.resolve())) for file, run in runs]
-    return [run for array in side for run in _read_array(array, scores.ids)]
+        return [_read_file(file, scores) for file in side]
+    return [run for given in side for run in _read_arrays(given, scores.ids, scores.cluster)]
+
+
+def _read_file(file: Path, scores: Scores) -> ScoreRun:
+    run = run_of(file.name, rows_of(file), scores.id, scores.score, cluster_key=scores.cluster)
+    return replace(run, origin=str(file.resolve()))
 
 
 def _tasks(scores: Scores) -> list[PairedScores]:
@@ -88,17 +99,19 @@ def _tasks(scores: Scores) -> list[PairedScores]:
                 "reference and candidate are the same file", value=both[0], fix="name two folders of lm_eval"
             )
         pairs = zip(sides, settings, strict=True)
-        runs = [[_task_run(file, scores.metric, task, known) for file in side] for side, known in pairs]
+        runs = [[_task_run(file, scores, task, known) for file in side] for side, known in pairs]
         metrics = {metric: better for side in runs for _, metric, better in side}
         if len(metrics) > 1:
             raise DataError(f"the runs of task '{task}' have other metrics", value=", ".join(metrics))
         ((metric, better),) = metrics.items()
-        tasks.append(_pair_scores(scores, task, metric, [[run for run, *_ in side] for side in runs], better))
+        link = OF_SUMS.get(metric.partition(",")[0], float)
+        better = better if link is float else "lower"
+        tasks.append(_pair_scores(scores, task, metric, [[run for run, *_ in side] for side in runs], better, link))
     return tasks
 
 
-def _task_run(file: Path, metric: str, task: str, known: Settings) -> tuple[ScoreRun, str, Better]:
-    run, metric = read_task_run(file, metric, task)
+def _task_run(file: Path, scores: Scores, task: str, known: Settings) -> tuple[ScoreRun, str, Better]:
+    run, metric = read_task_run(file, scores.metric, task, scores.cluster)
     better, n = results_of(file, task, metric, known)
     if n not in (None, len(run.ids)):
         raise DataError(
@@ -109,23 +122,35 @@ def _task_run(file: Path, metric: str, task: str, known: Settings) -> tuple[Scor
     return run, metric, better
 
 
-def _read_array(array: Any, ids: object) -> Iterator[ScoreRun]:
-    rows = np.atleast_2d(np.asarray(array))
-    names = list(range(rows.shape[-1])) if ids is None else np.asarray(ids).ravel().tolist()
-    if rows.ndim != 2 or len(names) != rows.shape[1]:
-        raise DataError(
-            "Scores: an array must have one number for each sample",
-            value=f"shape {np.shape(array)} for {len(names)} ids",
-            allowed="(n,), or (runs, n) for several runs",
+def _read_arrays(given: Any, ids: object, cluster: object) -> Iterator[ScoreRun]:
+    parts = dict(given) if isinstance(given, Mapping) else {"score": given}
+    key = {part: part for part in parts} if isinstance(given, Mapping) else "score"
+    arrays = {name: np.atleast_2d(np.asarray(array)) for name, array in parts.items()}
+    if cluster is not None:
+        arrays["cluster"] = np.atleast_2d(np.asarray(cluster))
+    names = list(range(next(iter(arrays.values())).shape[-1])) if ids is None else np.asarray(ids).ravel().tolist()
+    shape = max(map(len, arrays.values())), len(names)
+    for name, array in arrays.items():
+        if array.ndim != 2 or array.shape[1] != shape[1] or len(array) not in (1, shape[0]):
+            raise DataError(
+                "Scores: an array must have one number for each sample",
+                value=f"{name} of shape {np.shape(parts.get(name, cluster))} for {len(names)} ids",
+                allowed="(n,), or (runs, n) for several runs",
+            )
+    columns = {name: np.broadcast_to(array, shape).tolist() for name, array in arrays.items()}
+    for run in range(shape[0]):
+        where = f"run {run + 1}"
+        values = {name: column[run] for name, column in columns.items()}
+        rows = (
+            (f"{where}, sample {place}", {"id": names[place], **{name: value[place] for name, value in values.items()}})
+            for place in range(shape[1])
         )
-    for number, row in enumerate(rows.tolist(), 1):
-        where = f"run {number}"
-        samples = enumerate(zip(names, row, strict=True))
-        named = ((f"{where}, sample {place}", {"id": name, "score": score}) for place, (name, score) in samples)
-        yield run_of(where, named, "id", "score")
+        yield run_of(where, rows, "id", key, cluster_key=None if cluster is None else "cluster")
 
 
-def _pair_scores(scores: Scores, task: str, metric: str, sides: list[list[ScoreRun]], better: Better) -> PairedScores:
+def _pair_scores(
+    scores: Scores, task: str, metric: str, sides: list[list[ScoreRun]], better: Better, link: Link = float
+) -> PairedScores:
     # Files of both sides may have one name.
     named = zip(("reference", "candidate"), sides, strict=True)
     sides = [[replace(run, where=f"{name} {run.where}") for run in side] for name, side in named]
@@ -134,14 +159,17 @@ def _pair_scores(scores: Scores, task: str, metric: str, sides: list[list[ScoreR
     answers = [[_answers(run, prompts) for run in side] for side in sides]
     lacked = [set[str]().union(*(prompts.keys() - run.keys() for run in side)) for side in answers]
     lacked[1] -= lacked[0]
-    values = np.concatenate([run.scores for run in runs])
+    if len({run.scores.ndim for run in runs}) > 1:
+        raise DataError("only one side has scores of two parts", fix="give both sides in one form")
+    every, shape = [np.concatenate([run.scores for run in side]) for side in sides if side], runs[0].scores.shape[1:]
+    values = np.concatenate([_single(side) for side in every])
     lowest, highest = float(values.min()), float(values.max())
     # One sample may have more errors than words, and so may a broken side: that both have shows another scale.
-    means = [float(np.concatenate([run.scores for run in side]).mean()) for side in sides if side]
+    means = [float(_single(side.sum(axis=0, keepdims=True))[0] if shape else side.mean()) for side in every]
     most = highest if better == "higher" else min(means)
     unit, scale = scores.unit, scores.scale
     if unit is None or scale is None:
-        unit, scale = ("%", 100.0) if lowest >= 0.0 and most <= 1.0 else ("", 1.0)
+        unit, scale = ("%", 100.0) if link is float and lowest >= 0.0 and most <= 1.0 else ("", 1.0)
     if unit == "%" and not (lowest >= 0.0 and scale * most <= 100.0):
         raise DataError(
             f"scores in percent lie between 0 and {100.0 / scale:g}, times {scale:g}, error rates on average",
@@ -152,10 +180,20 @@ def _pair_scores(scores: Scores, task: str, metric: str, sides: list[list[ScoreR
     left_out = lacked[0] if is_counted else lacked[0] | lacked[1]
     notes = _note_other_samples(task, runs, prompts, left_out)
     ids, worst = sorted(prompts.keys() - left_out), 0.0 if better == "higher" else max(100.0 / scale, highest)
+    shared = {name: cluster for run in runs for name, cluster in zip(run.ids, run.clusters, strict=True)}
+    clusters = tuple(shared[name] for name in ids) if scores.cluster is not None else ()
+    if len(set(clusters)) == 1:
+        fix = "leave out cluster=..., or name what differs between samples that do not depend on each other"
+        raise DataError("all samples are of one cluster", value=clusters[0], fix=fix)
+    # Where the candidate lacks a sample, it has the weight that the reference has.
+    known = [run for side in reversed(answers) for run in side] if shape else []
+    lost = {name: (worst * weight, weight) for run in known for name, (_, weight) in run.items()}
     arrays, copies = [], []
     for side, given in zip(sides, answers, strict=True):
-        rows = np.array([[run.get(name, worst) for name in ids] for run in given]).reshape(len(side), len(ids))
-        if scores.deterministic and not (same := np.isclose(rows, rows[:1]).all(axis=0)).all():
+        listed = [[run.get(name, lost.get(name, worst)) for name in ids] for run in given]
+        rows = np.array(listed, np.float64).reshape(len(side), len(ids), *shape)
+        same = np.isclose(rows, rows[:1]).all(axis=(0, *range(2, rows.ndim)))
+        if scores.deterministic and not same.all():
             raise DataError(
                 "deterministic=True, and runs of one side have other scores",
                 value=f"{np.count_nonzero(~same)} samples differ in {', '.join(run.where for run in side)}",
@@ -171,10 +209,15 @@ def _pair_scores(scores: Scores, task: str, metric: str, sides: list[list[ScoreR
     digest = hashlib.sha256("\n".join(f"{name}\t{prompts[name]}" for name in ids).encode()).hexdigest()
     missing = (len(lacked[0]), *((0, len(lacked[1])) if is_counted else (len(lacked[1]), 0)))
     paired = PairedScores(task, metric, better, unit, scale, arrays[0], arrays[1], digest, tuple(ids), tuple(notes))
-    return replace(paired, copies=(copies[0], copies[1]), missing=missing)
+    return replace(paired, copies=(copies[0], copies[1]), missing=missing, clusters=clusters, link=link)
 
 
-def _answers(run: ScoreRun, prompts: Mapping[str, str]) -> dict[str, float]:
+def _single(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the scores of single samples, of a ratio those that have a weight."""
+    return rows if rows.ndim == 1 else rows[rows[:, 1] > 0.0, 0] / rows[rows[:, 1] > 0.0, 1]
+
+
+def _answers(run: ScoreRun, prompts: Mapping[str, str]) -> dict[str, Any]:
     """Return the scores of a run by id, without those under other prompts."""
     rows = zip(run.ids, run.prompts, run.scores.tolist(), strict=True)
     return {name: score for name, prompt, score in rows if prompt == prompts[name]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -83,7 +84,8 @@ def measure_scores(check: Check, scores: Scores, find_baseline: FindBaseline, to
     )
     baseline = find_baseline(measured)
     before = baseline if isinstance(baseline, Baseline) else None
-    if not scores.reference:
+    is_alone = not len(whole.reference)
+    if is_alone:
         known = None if before is None else _kept_scores(before, accuracy, metric)
         if known is None:
             why = baseline if isinstance(baseline, str) else "the baseline's record has no scores of single samples"
@@ -94,7 +96,7 @@ def measure_scores(check: Check, scores: Scores, find_baseline: FindBaseline, to
         whole = replace(whole, reference=known[None])
     earlier = (0.0, 0) if before is None else (before.run_sd, before.run_freedom)
     noise = _noise(whole, *earlier)
-    if not scores.reference and before is not None and before.accuracy is not None:
+    if is_alone and before is not None and before.accuracy is not None:
         # What the record has are means of its runs, which differ by less than single ones.
         ours, theirs = len(set(whole.copies[1])), before.accuracy.candidate_runs or 1
         noise = replace(noise, variance=noise.variance * (1 / theirs + 1 / ours) / (1 + 1 / ours))
@@ -107,7 +109,7 @@ def measure_scores(check: Check, scores: Scores, find_baseline: FindBaseline, to
             task_score(accuracy, task, metric, check.limits.margin) for task in (*tasks, replace(whole, task=ALL))
         )
         accuracy = replace(accuracy, by_task=tuple(by_task))
-    if accuracy.candidate_missing and scores.reference and accuracy.unit == "%":
+    if accuracy.candidate_missing and not is_alone and accuracy.unit == "%":
         worst = measure_scores(check, replace(scores, missing="worst"), lambda _: baseline, tools)
         measured = replace(measured, accuracy_at_worst=worst.accuracy)
     return replace(
@@ -116,7 +118,21 @@ def measure_scores(check: Check, scores: Scores, find_baseline: FindBaseline, to
 
 
 def _noise(scores: PairedScores, sd: float = 0.0, freedom: int = 0) -> RunNoise:
-    return run_noise(scores.scale * scores.reference, scores.scale * scores.candidate, sd, freedom, scores.copies)
+    sides = (_linear(side, side, scores) for side in (scores.reference, scores.candidate))
+    return run_noise(next(sides), next(sides), sd, freedom, scores.copies)
+
+
+def _linear(side: Array, around: Array, scores: PairedScores) -> Array:
+    """Return numbers (runs, n) whose mean is the score of the side to first order around that of the side `around`."""
+    over, under = around.mean(axis=(0, 1)) if side.ndim == 3 else (around.mean(), 1.0)
+    if side.ndim == 3:
+        side = (over + side[..., 0] - over / under * side[..., 1]) / under
+    scaled = scores.scale * side
+    if scores.link is float:
+        return np.asarray(scaled)
+    middle, step = float(scores.scale * over / under), 1e-6
+    slope = (scores.link(middle + step) - scores.link(middle - step)) / (2.0 * step)
+    return np.asarray(scores.link(middle) + slope * (scaled - middle))
 
 
 _MISSING = (
@@ -142,7 +158,7 @@ def join_tasks(tasks: Sequence[PairedScores]) -> PairedScores:
         return tasks[0]
     first = tasks[0]
     for task in tasks:
-        if (task.unit, task.better) != (first.unit, first.better):
+        if (task.unit, task.better, task.link) != (first.unit, first.better, first.link):
             raise DataError(
                 f"tasks '{first.task}' and '{task.task}' cannot be judged together",
                 value=f"unit '{first.unit}', {first.better} is better; unit '{task.unit}', {task.better} is better",
@@ -159,6 +175,7 @@ def join_tasks(tasks: Sequence[PairedScores]) -> PairedScores:
         missing=tuple(map(sum, zip(*(task.missing for task in tasks), strict=True))),
         digest=hashlib.sha256("".join(f"{task.task} {task.digest}\n" for task in tasks).encode()).hexdigest(),
         ids=tuple(f"{task.task} {name}" for task in tasks for name in task.ids),
+        clusters=tuple(cluster for task in tasks for cluster in task.clusters),
         notes=tuple(note for task in tasks for note in task.notes),
     )
 
@@ -177,15 +194,21 @@ def _copies(tasks: Sequence[PairedScores], side: int) -> tuple[int, ...]:
 
 
 def metric_of(scores: PairedScores) -> ResolvedMetric:
-    """Return the mean of the scores of single samples as a metric."""
-    scale = scores.scale
+    """Return the mean of the scores of single samples, or what else the score of all is, as a metric."""
+    is_mean = scores.candidate.ndim == 2 and scores.link is float
+
+    def aggregate(rows: Array) -> float:
+        over, under = rows.sum(axis=0) if rows.ndim == 2 else (rows.sum(), len(rows))
+        return scores.link(scores.scale * float(over) / float(under)) if under else math.nan
+
     return ResolvedMetric(
         scores.metric.removesuffix(",none"),
         scores.better,
         scores.unit,
         statistics=lambda outputs, _: outputs,
-        aggregate=lambda rows: scale * float(np.mean(rows)),
-        rate=scale,
+        aggregate=aggregate,
+        rate=scores.scale if is_mean else None,
+        is_ratio=not is_mean,
     )
 
 
@@ -219,9 +242,10 @@ def measure_drop(
     """Return the scores of both sides and their drop, whose interval holds for further runs and samples."""
     sides = scores.reference, scores.candidate
     means = sides[0].mean(axis=0), sides[1].mean(axis=0)
+    clusters = np.unique(scores.clusters, return_inverse=True)[1] if scores.clusters else None
     # A baseline has shares of right answers where it had several runs.
-    is_share = metric.unit == "%" and bool(np.isin(sides[1], (0.0, 1.0)).all())
-    if is_share and not all(np.isin(mean, (0.0, 1.0)).all() for mean in means):
+    is_share = metric.unit == "%" and metric.rate is not None and bool(np.isin(sides[1], (0.0, 1.0)).all())
+    if is_share and clusters is None and not all(np.isin(mean, (0.0, 1.0)).all() for mean in means):
         result = add_scores(accuracy, *means, metric)
         better, worse = sides if metric.better == "higher" else sides[::-1]
         shares = tango_of_runs(better, worse, confidence=accuracy.confidence)
@@ -229,7 +253,7 @@ def measure_drop(
         if margin is not None and result.drop is not None:
             result = replace(result, n_to_resolve=samples_of_runs(better, worse, margin / scores.scale))
     else:
-        result = add_drop(accuracy, *means, metric, margin)
+        result = add_drop(accuracy, *means, metric, margin, clusters)
         if result.drop_ci is None:
             return result
         ends = result.drop_ci.low, result.drop_ci.high
@@ -262,7 +286,8 @@ def task_score(accuracy: AccuracyResult, task: PairedScores, metric: ResolvedMet
 def _lost_most(scores: PairedScores) -> list[str]:
     """Return a note with the ids of the samples that lost most, for a look at their answers."""
     sign = 1.0 if scores.better == "higher" else -1.0
-    drops = sign * (scores.reference.mean(axis=0) - scores.candidate.mean(axis=0))
+    sides = (_linear(side, scores.reference, scores).mean(axis=0) for side in (scores.reference, scores.candidate))
+    drops = sign * (next(sides) - next(sides))
     worst = [place for place in np.argsort(-drops, kind="stable")[:8] if drops[place] > 0.0]
     if not worst:
         return []

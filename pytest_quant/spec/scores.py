@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -12,26 +12,32 @@ from pytest_quant.errors import UsageError
 
 Missing: TypeAlias = Literal["exclude", "worst"]
 Runs: TypeAlias = tuple[Any, ...]
-"""Runs of one side: paths, or arrays (n,)."""
+"""Runs of one side: paths, or arrays (n,), or dicts of these, see `PARTS`."""
 
 Place: TypeAlias = str | os.PathLike[str]
+
+PARTS = ({"score", "weight"}, {"numerator", "denominator"})
+"""Keys of a score of two parts: the score of all samples is sum(score * weight) / sum(weight), or a ratio of sums."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scores:
     """Scores of the same samples by a reference and a candidate, which were run elsewhere.
 
-    Use a constructor: `from_lm_eval`, `from_files` or `from_arrays`. A side may have several runs, whose differences
-    show its noise between runs. Without a reference, the candidate is compared with what the history has of its series.
+    Use a constructor: `from_lm_eval`, `from_files` or `from_arrays`. A side
+    may have several runs, whose differences show its noise between runs. Without a reference, the candidate is compared
+    with what the history has of its series.
 
     Attributes
     ----------
     kind : how the runs are read.
     reference, candidate : the runs of each side; no reference where the candidate is given alone.
-    tasks : of lm-eval; empty for all that both sides have.
+    tasks : of lm-eval, or groups of tasks; empty for all that both sides have.
     metric : name of the score; empty where it is found in the files.
-    id, score : what the files call the id of a sample and its score; parts of a nested name are joined by dots.
+    id, score : what the files call the id of a sample and its score, or each part of it by the keys in `PARTS`; parts
+        of a nested name are joined by dots.
     ids : of the samples of arrays, (n,); ``None`` for their places.
+    cluster : what the files call the cluster of a sample, or an array (n,); ``None`` for independent samples.
     better : which way a score is better; ``None`` where the files tell.
     unit, scale : a score times `scale` is in `unit`; ``None`` for percent where all scores lie between 0 and 1.
     deterministic : a run that is repeated gives the same scores.
@@ -45,16 +51,17 @@ class Scores:
     tasks: tuple[str, ...] = ()
     metric: str = ""
     id: str = "id"
-    score: str = "score"
+    score: str | Mapping[str, str] = "score"
     ids: object | None = field(default=None, repr=False)
     better: Literal["higher", "lower"] | None = None
     unit: str | None = None
     scale: float | None = None
     deterministic: bool = False
     missing: Missing = "exclude"
+    cluster: object | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        """Refuse a side without runs, a direction that is none, and a scale without a unit."""
+        """Refuse a side without runs, a direction that is none, a scale without a unit, and other parts of a score."""
         if not self.candidate:
             raise UsageError("Scores: there is no candidate", fix="write candidate='results/int4'")
         if self.better not in ("higher", "lower", None):
@@ -63,6 +70,10 @@ class Scores:
             raise UsageError("Scores: unit and scale go together", fix="write unit='%', scale=100, or unit='', scale=1")
         if self.missing not in ("exclude", "worst"):
             raise UsageError("Scores: missing is no such rule", value=repr(self.missing), allowed="exclude, worst")
+        for given in (self.score, *self.reference, *self.candidate):
+            if isinstance(given, Mapping) and set(given) not in PARTS:
+                allowed = "score and weight, or numerator and denominator"
+                raise UsageError("Scores: a score has two parts", value=", ".join(map(str, given)), allowed=allowed)
 
     @classmethod
     def from_lm_eval(
@@ -72,6 +83,7 @@ class Scores:
         *,
         task: str | Sequence[str] | None = None,
         metric: str = "",
+        cluster: str | None = None,
         deterministic: bool = False,
         missing: Missing = "exclude",
     ) -> Scores:
@@ -81,10 +93,13 @@ class Scores:
         ----------
         reference, candidate : the folder given as ``--output_path``, or files ``samples_<task>_<time>.jsonl`` in it; or
             a list of these. Several files of one task are several runs.
-        task : its name, or a list of names; by default all tasks that were run. Several are one family of tests.
+        task : its name, or a list of names; by default all tasks that were run. Several are one family of tests. A
+            group, as ``mmlu``, has one score, with its tasks weighed as lm-eval weighs them.
         metric : as the results have it, ``acc``, or with the filter, ``exact_match,strict-match``. It may be left out
             where a task has one. Rows of versions before 0.4.7 name no filter: theirs is the one whose mean the results
             beside the file have.
+        cluster : key of what samples that depend on each other share, as ``doc.subject`` of a document; see
+            `from_arrays`.
         deterministic : a run that is repeated gives the same answers, as greedy decoding on one machine may. Then the
             drop is a fact about these samples, as it is of an engine; else it is judged on its interval. Runs of a side
             that differ are an error then.
@@ -93,8 +108,8 @@ class Scores:
             ``worst`` the candidate has the worst score there. Samples that the reference lacks are left out.
         """
         tasks = (task,) if isinstance(task, str) else tuple(task or ())
-        runs = _runs(reference), _runs(candidate)
-        return cls("lm_eval", *runs, tasks, metric, "doc_id", deterministic=deterministic, missing=missing)
+        runs, more = (_runs(reference), _runs(candidate)), (deterministic, missing, cluster)
+        return cls("lm_eval", runs[0], runs[1], tasks, metric, "doc_id", "score", None, None, None, None, *more)
 
     @classmethod
     def from_files(
@@ -103,10 +118,11 @@ class Scores:
         candidate: Place | Sequence[Place] | None = None,
         *,
         id: str = "id",  # noqa: A002 - what the files call it
-        score: str = "score",
+        score: str | Mapping[str, str] = "score",
         better: Literal["higher", "lower"] = "higher",
         unit: str = "%",
         scale: float = 100.0,
+        cluster: str | None = None,
         deterministic: bool = False,
         missing: Missing = "exclude",
     ) -> Scores:
@@ -117,13 +133,15 @@ class Scores:
         Parameters
         ----------
         reference, candidate : a file, or a list of files, one for each run.
-        id, score : columns, or keys; ``metrics.f1`` is the key ``f1`` of an object ``metrics``.
+        id, score : columns, or keys; ``metrics.f1`` is the key ``f1`` of an object ``metrics``. A score of two parts
+            has a column for each, as ``{"numerator": "errors", "denominator": "words"}``; see `from_arrays`.
         better, unit, scale : as in `Metric`; shares from 0 to 1 are percentages with the defaults. Error rates, with
             ``lower``, may be more than 100 % for single samples.
+        cluster : column, or key, of what samples that depend on each other share; see `from_arrays`.
         deterministic, missing : as in `from_lm_eval`.
         """
-        runs = _runs(reference), _runs(candidate)
-        return cls("files", *runs, (), score, id, score, None, better, unit, scale, deterministic, missing)
+        runs, name = (_runs(reference), _runs(candidate)), score if isinstance(score, str) else "/".join(score.values())
+        return cls("files", *runs, (), name, id, score, None, better, unit, scale, deterministic, missing, cluster)
 
     @classmethod
     def from_arrays(
@@ -136,6 +154,7 @@ class Scores:
         unit: str = "%",
         scale: float = 100.0,
         name: str = "score",
+        cluster: object | None = None,
         deterministic: bool = False,
         missing: Missing = "exclude",
     ) -> Scores:
@@ -143,14 +162,20 @@ class Scores:
 
         Parameters
         ----------
-        reference, candidate : an array (n,), or (runs, n) for several runs; ``None`` for no reference.
+        reference, candidate : an array (n,), or (runs, n) for several runs; ``None`` for no reference. A dict of two
+            such arrays is a score of two parts: ``{"score": ..., "weight": ...}``, the mean with these weights, or
+            ``{"numerator": ..., "denominator": ...}``, the ratio of their sums. A weight is 0 or more, and a sample of
+            weight 0 counts in the sum of numerators alone.
         ids : of the n samples, texts or whole numbers; by default their places, and then both sides have as many.
         better, unit, scale : as in `from_files`.
         name : of the score in tables.
+        cluster : (n,) texts or whole numbers that samples which depend on each other share, as those of one document or
+            speaker. The interval then holds for other clusters.
         deterministic, missing : as in `from_lm_eval`.
         """
         before, after = (() if side is None else (side,) for side in (reference, candidate))
-        return cls("arrays", before, after, (), name, "id", name, ids, better, unit, scale, deterministic, missing)
+        more = ids, better, unit, scale, deterministic, missing, cluster
+        return cls("arrays", before, after, (), name, "id", name, *more)
 
 
 def _runs(given: Place | Sequence[Place] | None) -> Runs:
