@@ -14,7 +14,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeAlias
+from statistics import fmean
+from typing import Any, TypeAlias
 
 from pytest_quant.data.score_files import Row, ScoreRun, rows_of, run_of
 from pytest_quant.errors import DataError, nearest
@@ -67,6 +68,68 @@ def runs_by_task(places: Sequence[Path], tasks: Sequence[str]) -> dict[str, list
             fix="run lm_eval with --log_samples --output_path, and name that folder",
         )
     return {task: sorted(files[task], key=lambda file: file.name) for task in tasks or sorted(files)}
+
+
+def groups_of(places: Sequence[Path], tasks: Sequence[str]) -> dict[str, str]:
+    """Return the tasks that names stand for, each with its group, which is empty for a task by itself.
+
+    The results beside the samples have the tasks of a group. A name that is none of theirs stands for a task.
+
+    Parameters
+    ----------
+    places, tasks : as for `runs_by_task`.
+
+    Raises
+    ------
+    DataError : a task is named twice, by itself or in a group; or as for `runs_by_task`.
+    """
+    files = runs_by_task(places, ())
+    newest = {file.name.rpartition("_")[2]: file for runs in files.values() for file in runs}
+    groups: dict[str, str] = {}
+    for name in tasks:
+        documents = [] if name in files else [_results(file) for file in newest.values()]
+        members = next((leaves for leaves in (_leaves(document, name) for document in documents) if leaves), [])
+        for task in members or [name]:
+            if task in groups:
+                raise DataError(f"the task '{task}' is named twice", value=", ".join(tasks), fix="name it or its group")
+            groups[task] = name if members else ""
+    return groups
+
+
+def _leaves(document: object, name: str) -> list[str]:
+    """Return the tasks in a group and in the groups in it; none of what is no group."""
+    below = _in(document, "group_subtasks", name)
+    return [leaf for each in below for leaf in _leaves(document, each) or [each]] if isinstance(below, list) else []
+
+
+def weighs_by_size(file: Path, group: str, metric: str, tasks: Sequence[str]) -> bool:
+    """Return whether all samples of a group count alike in lm-eval's score of it, and not all its tasks.
+
+    Parameters
+    ----------
+    file : of samples; the results beside it have the scores of the group and of its tasks, not how it was made of them.
+
+    Raises
+    ------
+    DataError : the score of the group is neither the mean over samples nor that over tasks.
+    """
+    document = _results(file)
+    score = _in(document, "results", group, metric)
+    means, sizes = (
+        [_in(document, place, task, name) for task in tasks]
+        for place, name in (("results", metric), ("n-samples", "effective"))
+    )
+    # Of sums neither mean is the ratio over all samples.
+    if metric.partition(",")[0] not in OF_SUMS and all(isinstance(x, (int, float)) for x in (score, *means, *sizes)):
+        for is_by_size, weights in ((True, sizes), (False, None)):
+            if math.isclose(score, fmean(means, weights)):
+                return is_by_size
+    raise DataError(
+        f"the results beside {file.name} do not show how lm-eval weighs the tasks of '{group}'",
+        value=f"{metric} {score}",
+        allowed="the mean of the scores over all samples, or over all tasks",
+        fix=f"name its tasks: task={[*tasks[:2], '...']}",
+    )
 
 
 def _list_files(folder: Path) -> list[Path]:
@@ -225,7 +288,7 @@ def _arguments(given: object) -> str:
     return ",".join(name + sign + _FOLDER.sub("", value) for name, sign, value in pairs if not _ASIDE.fullmatch(name))
 
 
-def _in(document: object, *names: str) -> object:
+def _in(document: Any, *names: str) -> Any:
     for name in names:
         document = document.get(name) if isinstance(document, Mapping) else None
     return document

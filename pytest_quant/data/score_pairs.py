@@ -11,7 +11,15 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_quant.data.lm_eval import OF_SUMS, Settings, read_task_run, results_of, runs_by_task
+from pytest_quant.data.lm_eval import (
+    OF_SUMS,
+    Settings,
+    groups_of,
+    read_task_run,
+    results_of,
+    runs_by_task,
+    weighs_by_size,
+)
 from pytest_quant.data.score_files import ScoreRun, rows_of, run_of
 from pytest_quant.errors import DataError
 from pytest_quant.result import Better
@@ -42,6 +50,7 @@ class PairedScores:
         own for others; empty where all runs of a side differ.
     missing : how many samples the reference lacks, only the candidate lacks, and the candidate has the worst score in
         because it lacks them. Both sides are without the first two.
+    group : of lm-eval, in which the task is judged; empty for a task by itself.
     clusters : (n,) what samples share that depend on each other; empty for independent ones.
     link : makes the score of the scaled mean or ratio, the exponential for a perplexity; ``float`` for no change.
     """
@@ -58,6 +67,7 @@ class PairedScores:
     notes: tuple[str, ...] = ()
     copies: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
     missing: tuple[int, ...] = (0, 0, 0)
+    group: str = ""
     clusters: tuple[str, ...] = ()
     link: Link = float
 
@@ -88,9 +98,10 @@ def _read_file(file: Path, scores: Scores) -> ScoreRun:
 
 
 def _tasks(scores: Scores) -> list[PairedScores]:
-    candidate = runs_by_task(scores.candidate, scores.tasks)
-    reference = runs_by_task(scores.reference, scores.tasks or tuple(candidate)) if scores.reference else {}
-    tasks = []
+    groups = groups_of(scores.candidate, scores.tasks)
+    candidate = runs_by_task(scores.candidate, tuple(groups))
+    reference = runs_by_task(scores.reference, tuple(candidate)) if scores.reference else {}
+    tasks: list[PairedScores] = []
     settings: tuple[Settings, Settings] = ({}, {})
     for task, files in candidate.items():
         sides = (reference.get(task, []), files)
@@ -106,8 +117,22 @@ def _tasks(scores: Scores) -> list[PairedScores]:
         ((metric, better),) = metrics.items()
         link = OF_SUMS.get(metric.partition(",")[0], float)
         better = better if link is float else "lower"
-        tasks.append(_pair_scores(scores, task, metric, [[run for run, *_ in side] for side in runs], better, link))
+        paired = _pair_scores(scores, task, metric, [[run for run, *_ in side] for side in runs], better, link)
+        tasks.append(replace(paired, group=groups.get(task, "")))
+    for group in filter(None, dict.fromkeys(groups.values())):
+        sizes = {task.task: len(task.ids) for task in tasks if task.group == group}
+        if not weighs_by_size(candidate[next(iter(sizes))][-1], group, metric, [*sizes]):
+            mean = sum(sizes.values()) / len(sizes)
+            tasks = [weigh(task, mean / sizes[task.task]) if task.task in sizes else task for task in tasks]
     return tasks
+
+
+def weigh(task: PairedScores, weight: float) -> PairedScores:
+    """Return a task whose samples have a weight."""
+    sides = (
+        np.stack([weight * side, np.full_like(side, weight)], axis=-1) for side in (task.reference, task.candidate)
+    )
+    return replace(task, reference=next(sides), candidate=next(sides))
 
 
 def _task_run(file: Path, scores: Scores, task: str, known: Settings) -> tuple[ScoreRun, str, Better]:

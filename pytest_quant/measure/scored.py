@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_quant.data.score_pairs import PairedScores, read_scores
+from pytest_quant.data.score_pairs import PairedScores, read_scores, weigh
 from pytest_quant.errors import DataError
 from pytest_quant.measure.build import Tools
 from pytest_quant.metrics import ResolvedMetric
@@ -54,7 +54,7 @@ def measure_scores(check: Check, scores: Scores, find_baseline: FindBaseline, to
     """
     with tools.steps.show(f"reading scores of {check.candidate.model.name}"):
         tasks = read_scores(scores)
-    whole = join_tasks(tasks)
+    whole = join_tasks(join_groups(tasks))
     metric = metric_of(whole)
     confidence = check.confidence or 0.95
     accuracy = AccuracyResult(
@@ -105,10 +105,11 @@ def measure_scores(check: Check, scores: Scores, find_baseline: FindBaseline, to
     accuracy = replace(accuracy, reference_runs=runs, run_sd=noise.run_sd, assumed_run_sd=assumed_run_sd)
     accuracy = measure_drop(accuracy, whole, metric, check.limits.margin, noise)
     if len(tasks) > 1:
-        by_task = (
-            task_score(accuracy, task, metric, check.limits.margin) for task in (*tasks, replace(whole, task=ALL))
-        )
-        accuracy = replace(accuracy, by_task=tuple(by_task))
+        rows = join_groups(tasks)
+        # The tasks of the only group are listed, and its score is judged.
+        margin = None if len(rows) == 1 else check.limits.margin
+        rows = list(tasks) if len(rows) == 1 else [*rows, replace(whole, task=ALL)]
+        accuracy = replace(accuracy, by_task=tuple(task_score(accuracy, row, metric_of(row), margin) for row in rows))
     if accuracy.candidate_missing and not is_alone and accuracy.unit == "%":
         worst = measure_scores(check, replace(scores, missing="worst"), lambda _: baseline, tools)
         measured = replace(measured, accuracy_at_worst=worst.accuracy)
@@ -145,6 +146,14 @@ ALL = "all"
 """Name of the samples of all tasks together, beside the tasks."""
 
 
+def join_groups(tasks: Sequence[PairedScores]) -> list[PairedScores]:
+    """Return each group of tasks as one of them, and each task by itself as it is."""
+    groups: dict[str, list[PairedScores]] = {}
+    for task in tasks:
+        groups.setdefault(task.group or task.task, []).append(task)
+    return [replace(join_tasks(members), task=name) for name, members in groups.items()]
+
+
 def join_tasks(tasks: Sequence[PairedScores]) -> PairedScores:
     """Return the samples of all tasks as one set, each sample with the same weight.
 
@@ -164,6 +173,8 @@ def join_tasks(tasks: Sequence[PairedScores]) -> PairedScores:
                 value=f"unit '{first.unit}', {first.better} is better; unit '{task.unit}', {task.better} is better",
                 fix="write one test for each: task='...'",
             )
+    if any(task.candidate.ndim == 3 for task in tasks):
+        tasks = [task if task.candidate.ndim == 3 else weigh(task, 1.0) for task in tasks]
     names = {task.metric for task in tasks}
     return replace(
         first,

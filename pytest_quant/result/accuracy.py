@@ -105,7 +105,8 @@ class TaskScore:
     reference, candidate : scores; ``None`` where the metric is not defined for these samples.
     drop : how much worse the candidate is; ``None`` as for the scores.
     drop_ci : its interval; ``None`` where there is none.
-    p : one-sided, that a drop which `max_drop` allows gives such scores; ``None`` without that limit or an interval.
+    p : one-sided, that a drop which `max_drop` allows gives such scores; ``None`` without that limit or an interval,
+        and for a task that is only listed, because the score of its group is judged.
     metric, unit : of the scores; empty where they are those of the result.
     """
 

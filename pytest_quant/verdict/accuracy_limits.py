@@ -113,7 +113,7 @@ def _drop(allowed: float, accuracy: AccuracyResult, confidence: float | None) ->
     if accuracy.drop is None:
         return mark_unmeasured("max_drop", allowed, accuracy.note or "no metric could be computed")
     unit = drop_suffix(accuracy.unit)
-    if accuracy.by_task:
+    if any(row.p is not None for row in accuracy.by_task):
         is_fact = confidence is None and not accuracy.varies
         return judge_together("max_drop", allowed, after_holm(accuracy.by_task), accuracy, "", is_fact=is_fact)
     few = _explain_too_few(accuracy, allowed, unit)
