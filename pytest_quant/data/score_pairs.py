@@ -11,15 +11,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_quant.data.lm_eval import (
-    OF_SUMS,
-    Settings,
-    groups_of,
-    read_task_run,
-    results_of,
-    runs_by_task,
-    weighs_by_size,
-)
+from pytest_quant.data import lm_eval
+from pytest_quant.data.inspect_logs import read_inspect_logs
 from pytest_quant.data.score_files import ScoreRun, rows_of, run_of
 from pytest_quant.errors import DataError
 from pytest_quant.result import Better
@@ -82,14 +75,18 @@ def read_scores(scores: Scores) -> tuple[PairedScores, ...]:
     """
     if scores.kind == "lm_eval":
         return tuple(_tasks(scores))
-    sides = [_runs(scores, side) for side in (scores.reference, scores.candidate)]
-    return (_pair_scores(scores, "", scores.metric, sides, scores.better or "higher"),)
+    metric, candidate = _runs(scores, scores.candidate, scores.metric)
+    sides = [_runs(scores, scores.reference, metric)[1], candidate]
+    return (_pair_scores(scores, "", metric, sides, scores.better or "higher"),)
 
 
-def _runs(scores: Scores, side: Sequence[Any]) -> list[ScoreRun]:
+def _runs(scores: Scores, side: Sequence[Any], metric: str) -> tuple[str, list[ScoreRun]]:
+    """Return the runs of one side, and the name of their score."""
+    if scores.kind == "inspect":
+        return read_inspect_logs(side, metric, scores.cluster)
     if scores.kind == "files":
-        return [_read_file(file, scores) for file in side]
-    return [run for given in side for run in _read_arrays(given, scores.ids, scores.cluster)]
+        return metric, [_read_file(file, scores) for file in side]
+    return metric, [run for given in side for run in _read_arrays(given, scores.ids, scores.cluster)]
 
 
 def _read_file(file: Path, scores: Scores) -> ScoreRun:
@@ -98,11 +95,11 @@ def _read_file(file: Path, scores: Scores) -> ScoreRun:
 
 
 def _tasks(scores: Scores) -> list[PairedScores]:
-    groups = groups_of(scores.candidate, scores.tasks)
-    candidate = runs_by_task(scores.candidate, tuple(groups))
-    reference = runs_by_task(scores.reference, tuple(candidate)) if scores.reference else {}
+    groups = lm_eval.groups_of(scores.candidate, scores.tasks)
+    candidate = lm_eval.runs_by_task(scores.candidate, tuple(groups))
+    reference = lm_eval.runs_by_task(scores.reference, tuple(candidate)) if scores.reference else {}
     tasks: list[PairedScores] = []
-    settings: tuple[Settings, Settings] = ({}, {})
+    settings: tuple[lm_eval.Settings, lm_eval.Settings] = ({}, {})
     for task, files in candidate.items():
         sides = (reference.get(task, []), files)
         if both := sorted({str(file) for file in sides[0]}.intersection(map(str, files))):
@@ -115,13 +112,13 @@ def _tasks(scores: Scores) -> list[PairedScores]:
         if len(metrics) > 1:
             raise DataError(f"the runs of task '{task}' have other metrics", value=", ".join(metrics))
         ((metric, better),) = metrics.items()
-        link = OF_SUMS.get(metric.partition(",")[0], float)
+        link = lm_eval.OF_SUMS.get(metric.partition(",")[0], float)
         better = better if link is float else "lower"
         paired = _pair_scores(scores, task, metric, [[run for run, *_ in side] for side in runs], better, link)
         tasks.append(replace(paired, group=groups.get(task, "")))
     for group in filter(None, dict.fromkeys(groups.values())):
         sizes = {task.task: len(task.ids) for task in tasks if task.group == group}
-        if not weighs_by_size(candidate[next(iter(sizes))][-1], group, metric, [*sizes]):
+        if not lm_eval.weighs_by_size(candidate[next(iter(sizes))][-1], group, metric, [*sizes]):
             mean = sum(sizes.values()) / len(sizes)
             tasks = [weigh(task, mean / sizes[task.task]) if task.task in sizes else task for task in tasks]
     return tasks
@@ -135,9 +132,9 @@ def weigh(task: PairedScores, weight: float) -> PairedScores:
     return replace(task, reference=next(sides), candidate=next(sides))
 
 
-def _task_run(file: Path, scores: Scores, task: str, known: Settings) -> tuple[ScoreRun, str, Better]:
-    run, metric = read_task_run(file, scores.metric, task, scores.cluster)
-    better, n = results_of(file, task, metric, known)
+def _task_run(file: Path, scores: Scores, task: str, known: lm_eval.Settings) -> tuple[ScoreRun, str, Better]:
+    run, metric = lm_eval.read_task_run(file, scores.metric, task, scores.cluster)
+    better, n = lm_eval.results_of(file, task, metric, known)
     if n not in (None, len(run.ids)):
         raise DataError(
             f"{file} is not whole",

@@ -24,7 +24,7 @@ PARTS = ({"score", "weight"}, {"numerator", "denominator"})
 class Scores:
     """Scores of the same samples by a reference and a candidate, which were run elsewhere.
 
-    Use a constructor: `from_lm_eval`, `from_files` or `from_arrays`. A side
+    Use a constructor: `from_lm_eval`, `from_inspect`, `from_files` or `from_arrays`. A side
     may have several runs, whose differences show its noise between runs. Without a reference, the candidate is compared
     with what the history has of its series.
 
@@ -45,7 +45,7 @@ class Scores:
         score there is the worst; ``worst`` gives it that score.
     """
 
-    kind: Literal["lm_eval", "files", "arrays"]
+    kind: Literal["lm_eval", "inspect", "files", "arrays"]
     reference: Runs = field(repr=False)
     candidate: Runs = field(repr=False)
     tasks: tuple[str, ...] = ()
@@ -110,6 +110,34 @@ class Scores:
         tasks = (task,) if isinstance(task, str) else tuple(task or ())
         runs, more = (_runs(reference), _runs(candidate)), (deterministic, missing, cluster)
         return cls("lm_eval", runs[0], runs[1], tasks, metric, "doc_id", "score", None, None, None, None, *more)
+
+    @classmethod
+    def from_inspect(
+        cls,
+        reference: Place | Sequence[Place] | None = None,
+        candidate: Place | Sequence[Place] | None = None,
+        *,
+        scorer: str = "",
+        better: Literal["higher", "lower"] = "higher",
+        cluster: str | None = None,
+        deterministic: bool = False,
+        missing: Missing = "exclude",
+    ) -> Scores:
+        """Scores in logs of inspect, ``.eval`` or JSON.
+
+        A grade is 1 for correct, 0.5 for partially correct, else 0. Scores that all lie between 0 and 1 are shares.
+
+        Parameters
+        ----------
+        reference, candidate : a log, a folder of logs of one task, or a list of these. Each epoch of a log is a run.
+        scorer : its name, ``match``, or with the key of a score that is a dict, ``judge.style``. It may be left out
+            where the logs have one.
+        better : as in `Metric`.
+        cluster : key of what samples that depend on each other share, as ``metadata.subject``; see `from_arrays`.
+        deterministic, missing : as in `from_lm_eval`. A sample that failed, or was not scored, is missing.
+        """
+        runs, more = (_runs(reference), _runs(candidate)), (deterministic, missing, cluster)
+        return cls("inspect", runs[0], runs[1], (), scorer, "id", "score", None, better, None, None, *more)
 
     @classmethod
     def from_files(
