@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from pytest_quant.data import lm_eval
 from pytest_quant.data.inspect_logs import read_inspect_logs
+from pytest_quant.data.llama_logs import read_llama_log
 from pytest_quant.data.score_files import ScoreRun, rows_of, run_of
 from pytest_quant.errors import DataError
 from pytest_quant.result import Better
@@ -76,14 +78,21 @@ def read_scores(scores: Scores) -> tuple[PairedScores, ...]:
     if scores.kind == "lm_eval":
         return tuple(_tasks(scores))
     metric, candidate = _runs(scores, scores.candidate, scores.metric)
-    sides = [_runs(scores, scores.reference, metric)[1], candidate]
-    return (_pair_scores(scores, "", metric, sides, scores.better or "higher"),)
+    reference = _runs(scores, scores.reference, metric)[1]
+    link: Link = float
+    if scores.kind == "llama_perplexity":
+        logs = [] if reference else [read_llama_log(file, metric) for file in scores.candidate]
+        reference = reference or [base for _, base in logs if base]
+        link = math.exp if metric == "perplexity" else float
+    return (_pair_scores(scores, "", metric, [reference, candidate], scores.better or "higher", link),)
 
 
 def _runs(scores: Scores, side: Sequence[Any], metric: str) -> tuple[str, list[ScoreRun]]:
     """Return the runs of one side, and the name of their score."""
     if scores.kind == "inspect":
         return read_inspect_logs(side, metric, scores.cluster)
+    if scores.kind == "llama_perplexity":
+        return metric, [read_llama_log(file, metric)[0] for file in side]
     if scores.kind == "files":
         return metric, [_read_file(file, scores) for file in side]
     return metric, [run for given in side for run in _read_arrays(given, scores.ids, scores.cluster)]

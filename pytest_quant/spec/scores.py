@@ -24,7 +24,7 @@ PARTS = ({"score", "weight"}, {"numerator", "denominator"})
 class Scores:
     """Scores of the same samples by a reference and a candidate, which were run elsewhere.
 
-    Use a constructor: `from_lm_eval`, `from_inspect`, `from_files` or `from_arrays`. A side
+    Use a constructor: `from_lm_eval`, `from_inspect`, `from_llama_perplexity`, `from_files` or `from_arrays`. A side
     may have several runs, whose differences show its noise between runs. Without a reference, the candidate is compared
     with what the history has of its series.
 
@@ -45,7 +45,7 @@ class Scores:
         score there is the worst; ``worst`` gives it that score.
     """
 
-    kind: Literal["lm_eval", "inspect", "files", "arrays"]
+    kind: Literal["lm_eval", "inspect", "llama_perplexity", "files", "arrays"]
     reference: Runs = field(repr=False)
     candidate: Runs = field(repr=False)
     tasks: tuple[str, ...] = ()
@@ -138,6 +138,30 @@ class Scores:
         """
         runs, more = (_runs(reference), _runs(candidate)), (deterministic, missing, cluster)
         return cls("inspect", runs[0], runs[1], (), scorer, "id", "score", None, better, None, None, *more)
+
+    @classmethod
+    def from_llama_perplexity(
+        cls,
+        reference: Place | Sequence[Place] | None = None,
+        candidate: Place | Sequence[Place] | None = None,
+        *,
+        figure: Literal["perplexity", "kld", "same_top"] = "perplexity",
+        deterministic: bool = True,
+    ) -> Scores:
+        """Figures of the chunks of a text, in what ``llama-perplexity`` printed for two models.
+
+        Parameters
+        ----------
+        reference, candidate : a file with all that it printed, or a list of files, one for each run. What
+            ``llama-perplexity --kl-divergence`` printed tells of the base model too: give it as the candidate alone.
+        figure : ``perplexity``; or, of a run with ``--kl-divergence``, ``kld``, the mean divergence from the base model
+            in nats, or ``same_top``, the percentage of tokens with the most likely token of the base model.
+        deterministic : as in `from_lm_eval`.
+        """
+        runs, is_share = (_runs(reference), _runs(candidate)), figure == "same_top"
+        better: Literal["higher", "lower"] = "higher" if is_share else "lower"
+        unit = "%" if is_share else "" if figure == "perplexity" else "nats"
+        return cls("llama_perplexity", *runs, (), figure, "chunk", figure, None, better, unit, 1.0, deterministic)
 
     @classmethod
     def from_files(
