@@ -84,6 +84,36 @@ def chapters(random: np.random.Generator, n: int) -> tuple[Array, Array, Array]:
     return reference, candidate, codes
 
 
+def weighted(random: np.random.Generator, n: int) -> tuple[Array, Array, None]:
+    """Answers that a judge gives shares of the points, each with the weight of its question: few weigh much."""
+    weight = random.gamma(1.5, 2.0, n)
+    reference = random.beta(4, 2, n)
+    candidate = np.clip(reference - 0.04 + 0.1 * random.standard_normal(n), 0.0, 1.0)
+    return np.stack([reference * weight, weight], axis=1), np.stack([candidate * weight, weight], axis=1), None
+
+
+def weighted_topics(random: np.random.Generator, n: int) -> tuple[Array, Array, Array]:
+    """The same in topics of 3 to 15 questions, on which the candidate is worse or better together."""
+    codes = np.repeat(np.arange(n), random.integers(3, 16, n))
+    reference, candidate, _ = weighted(random, len(codes))
+    shift = (0.05 * random.standard_normal(n))[codes]
+    candidate[:, 0] = np.clip(candidate[:, 0] / candidate[:, 1] + shift, 0.0, 1.0) * candidate[:, 1]
+    return reference, candidate, codes
+
+
+def answers(random: np.random.Generator, n: int) -> tuple[Array, Array, Array]:
+    """Right and wrong answers to 5 to 15 questions about each text, of which the candidate loses more on some texts."""
+    codes = np.repeat(np.arange(n), random.integers(5, 16, n))
+    reference = (random.random(len(codes)) < random.beta(6, 2, n)[codes]).astype(float)
+    lost = random.random(len(codes)) < random.beta(0.5, 6.0, n)[codes]
+    won = random.random(len(codes)) < 0.05
+    return reference, np.where(reference > 0.0, ~lost, won).astype(float), codes
+
+
+SHARE = ratio_metric("share", "higher", "%", lambda outputs, _: outputs)
+RIGHT = ResolvedMetric(
+    "right", "higher", "%", lambda outputs, _: outputs, lambda rows: 100.0 * np.mean(rows), rate=100.0
+)
 WER = ratio_metric("wer", "lower", "%", lambda outputs, _: outputs)
 PERPLEXITY = BUILTIN["perplexity"]
 
@@ -92,6 +122,9 @@ WORLDS = {
     "wer, speakers": World(WER, speakers),
     "perplexity": World(PERPLEXITY, documents),
     "perplexity, books": World(PERPLEXITY, chapters),
+    "weighted mean": World(SHARE, weighted),
+    "weighted mean, topics": World(SHARE, weighted_topics),
+    "right answers, texts": World(RIGHT, answers),
 }
 
 
