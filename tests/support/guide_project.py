@@ -11,6 +11,7 @@ import re
 import shlex
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,7 @@ from tests.support.documents import GUIDES, Document
 from tests.support.example import EXAMPLE, ROOT, environment
 from tests.support.harness import log_samples
 from tests.support.layouts import accumulator, to_time_major
+from tests.support.llama import against_base, losses, plain
 from tests.support.models import parsed
 from tests.support.repository import make_repository
 
@@ -344,6 +346,46 @@ def _answers(path: Path) -> None:
     path.write_text("\n".join(["question,right", *rows]) + "\n", "utf-8")
 
 
+def _log_lines(path: Path) -> None:
+    """Write a line for each of 900 questions, as any harness may."""
+    lost = "int4" in path.name
+    rows = ({"question": f"q{n}", "passed": n % 4 > 0 and not (lost and n % 90 == 1)} for n in range(900))
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+
+
+def _spoken(path: Path) -> None:
+    """Write the errors in sentences of 40 speakers."""
+    words = np.random.default_rng(12).integers(4, 30, 400)
+    errors = np.random.default_rng(13).binomial(words, 0.08) + ("int4" in path.name) * (np.arange(400) % 40 == 0)
+    rows = (f"s{n},speaker{n % 40},{errors[n]},{words[n]}" for n in range(400))
+    path.write_text("\n".join(["id,speaker,errors,words", *rows]) + "\n", "utf-8")
+
+
+def _inspected(path: Path) -> None:
+    """Write what is read of a log of inspect: 300 questions in two epochs."""
+    random = np.random.default_rng(14 + ("int4" in path.name))
+    samples = [
+        {"id": n, "epoch": epoch, "input": f"{n}?", "target": "a", "scores": {"grades": {"value": "CI"[n % 5 == 0]}}}
+        for n in range(300)
+        for epoch in (1, 2)
+    ]
+    for sample in random.choice(np.array(samples), 4, replace=False):
+        sample["scores"]["grades"]["value"] = "P"
+    with zipfile.ZipFile(path, "w") as log:
+        log.writestr("header.json", json.dumps({"status": "success", "eval": {"task": "questions"}}))
+        log.writestr("summaries.json", json.dumps(samples))
+
+
+def _perplexities(path: Path) -> None:
+    """Write what llama-perplexity prints of 120 chunks, also with --kl-divergence."""
+    values = losses(120, 1 if "fp16" in path.name else 2, more=0.0 if "fp16" in path.name else 0.01)
+    same = (np.random.default_rng(15).random(values.shape) < 0.97).astype(float)
+    text = (
+        against_base(values, losses(120, 1), np.full_like(values, 0.02), same) if "kld" in path.name else plain(values)
+    )
+    path.write_text(text, "utf-8")
+
+
 FILES: Mapping[str, Callable[[Path], object]] = {
     "digits.onnx": _digits,
     "digits.npz": _digit_images,
@@ -368,6 +410,15 @@ FILES: Mapping[str, Callable[[Path], object]] = {
     "runs/int4-sampled": _logged,
     "fp16.csv": _answers,
     "int4.csv": _answers,
+    "fp16_log.jsonl": _log_lines,
+    "int4_log.jsonl": _log_lines,
+    "fp16_wer.csv": _spoken,
+    "int4_wer.csv": _spoken,
+    "inspect/fp16.eval": _inspected,
+    "inspect/int4.eval": _inspected,
+    "fp16.log": _perplexities,
+    "q4.log": _perplexities,
+    "q4_kld.log": _perplexities,
 }
 """Who writes each file; what is made from another one comes after it."""
 
