@@ -10,7 +10,9 @@ from click.testing import CliRunner
 
 from pytest_quant.cli import commands
 from tests.integration.projects import output, run_marks, run_project
+from tests.support.example import ROOT
 from tests.support.in_process import run_here
+from tests.support.llama import losses, plain
 from tests.support.repository import make_repository, without_ci
 
 CONFTEST = """
@@ -95,6 +97,57 @@ def test_scores_that_are_not_there_are_errors_with_a_record(
     result.assert_outcomes(errors=1)
     assert [word for word in words if word not in output(result)] == []
     assert checks["it"]["status"] == "ERROR"
+    assert "Traceback" not in output(result)
+
+
+LOGS = """
+import pathlib
+
+import numpy as np
+import pytest
+import pytest_quant
+
+LOGS = pathlib.Path(%r)
+
+
+@pytest.fixture
+def speech():
+    words = np.full(200, 10)
+    before, after = (
+        {"numerator": errors, "denominator": words} for errors in (np.arange(200) %% 5 == 0, np.arange(200) %% 4)
+    )
+    return pytest_quant.Scores.from_arrays(before, after, better="lower", name="wer", cluster=np.arange(200) // 5)
+
+
+@pytest.fixture
+def inspected():
+    return pytest_quant.Scores.from_inspect(LOGS / "fp16.eval", LOGS / "int4.eval")
+
+
+@pytest.fixture
+def llama():
+    return pytest_quant.Scores.from_llama_perplexity("fp16.log", "q4.log")
+"""
+
+
+def test_ratios_and_logs_of_other_programs_are_judged_and_recorded(pytester: pytest.Pytester) -> None:
+    """15 errors in 100 words in place of 2 fail, 8 questions of inspect tell nothing, a perplexity is a fact."""
+    pytester.makeconftest(LOGS % str(ROOT / "tests" / "unit" / "data" / "inspect_logs"))
+    for name, more in (("fp16", 0.0), ("q4", 0.02)):
+        (pytester.path / f"{name}.log").write_text(plain(losses(50, 1, more)))
+    result, checks = run_marks(
+        pytester,
+        {
+            "wer": "scores='speech', max_drop=5.0",
+            "grades": "scores='inspected', max_drop=2.0",
+            "perplexity": "scores='llama', min_ratio=0.97",
+            "worse": "scores='llama', max_drop=0.01",
+        },
+    )
+    statuses = {"wer": "FAIL", "grades": "INCONCLUSIVE", "perplexity": "PASS", "worse": "FAIL"}
+    assert {name: check["status"] for name, check in checks.items()} == statuses
+    assert checks["wer"]["accuracy"]["drop"] == pytest.approx(13.0)
+    assert "max_drop 13 > 5.0 pp" in output(result)
     assert "Traceback" not in output(result)
 
 
