@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from pytest_quant.errors import UsageError as UsageError
     from pytest_quant.measure.pipeline import Measurement as Measurement
     from pytest_quant.metrics import Metric as Metric
+    from pytest_quant.metrics.texts import character_errors as character_errors
+    from pytest_quant.metrics.texts import span_f1 as span_f1
+    from pytest_quant.metrics.texts import word_errors as word_errors
     from pytest_quant.record import Record as Record
     from pytest_quant.spec import Calibration as Calibration
     from pytest_quant.spec import Dataset as Dataset
@@ -31,6 +34,9 @@ _HOME = {
     "Record": "pytest_quant.record",
     "Scores": "pytest_quant.spec",
     "UsageError": "pytest_quant.errors",
+    "character_errors": "pytest_quant.metrics.texts",
+    "span_f1": "pytest_quant.metrics.texts",
+    "word_errors": "pytest_quant.metrics.texts",
 }
 
 

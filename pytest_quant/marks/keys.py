@@ -322,7 +322,8 @@ class MarkKeys:
     metric: str | Metric | None = option(
         None,
         METRIC,
-        "top1, top5, f1, mae, rmse, cosine, exact_match, perplexity, or a Metric (default: top1 for class labels)",
+        "top1, top5, f1, mae, rmse, cosine, exact_match, wer, cer, perplexity, or a Metric (default: top1 for class "
+        "labels)",
     )
     limits: Limits = field(default_factory=Limits)
     lists: tuple[str, ...] = ()

@@ -13,8 +13,9 @@ from importlib.metadata import EntryPoint
 import numpy as np
 
 from pytest_quant.errors import UsageError, nearest
-from pytest_quant.metrics.classes import exact_matches, perplexity, token_losses
-from pytest_quant.metrics.metric import Array, Metric, ResolvedMetric, resolve_wrapped
+from pytest_quant.metrics.classes import perplexity, token_losses
+from pytest_quant.metrics.metric import Array, Metric, ResolvedMetric, ratio_metric, resolve_wrapped
+from pytest_quant.metrics.texts import character_counts, exact_matches, word_counts
 from pytest_quant.readers import find_registered
 
 _PERCENT = 100.0
@@ -112,6 +113,8 @@ BUILTIN = {
         ResolvedMetric("mae", "lower", "", partial(_error, of=np.abs), _mean, rate=1.0),
         ResolvedMetric("rmse", "lower", "", partial(_error, of=np.square), _root_mean),
         ResolvedMetric("exact_match", "higher", "%", exact_matches, _percent_mean, rate=_PERCENT, reads_objects=True),
+        ratio_metric("wer", "lower", "%", word_counts),
+        ratio_metric("cer", "lower", "%", character_counts),
         ResolvedMetric("perplexity", "lower", "", token_losses, perplexity, reads_objects=True, is_ratio=True),
         ResolvedMetric("cosine", "higher", "", _cosine, _mean, rate=1.0),
     )

@@ -189,24 +189,6 @@ def is_text(outputs: Array) -> bool:
     return outputs.dtype.kind in "OU" and all(isinstance(text, str) for text in outputs.ravel())
 
 
-def exact_matches(outputs: Array, labels: Array) -> Array:
-    """Return a mask (n,) of the texts that equal their labels but for space around them.
-
-    Raises
-    ------
-    UsageError : outputs or labels are no texts, one for each sample.
-    """
-    n = len(outputs)
-    if outputs.size != n or labels.size != n or not (is_text(outputs) and is_text(labels)):
-        raise UsageError(
-            "exact_match compares one text of each sample with its label",
-            value=f"outputs {outputs.dtype}{outputs.shape}, labels {labels.dtype}{labels.shape}",
-            fix="give the labels as a list of texts, or name another metric or output",
-        )
-    pairs = zip(outputs.ravel(), labels.ravel(), strict=True)
-    return np.array([text.strip() == label.strip() for text, label in pairs], dtype=bool)
-
-
 class WordAgreement:
     """Accumulates the share of words that two texts have in common, place by place.
 

@@ -33,6 +33,8 @@ def test_what_each_metric_tells_the_evaluation() -> None:
         "cosine": ("higher", "", 1.0, None, False, False, False),
         "rmse": ("lower", "", None, None, False, False, False),
         "exact_match": ("higher", "%", 100.0, None, False, True, False),
+        "wer": ("lower", "%", None, None, False, True, False),
+        "cer": ("lower", "%", None, None, False, True, False),
         "perplexity": ("lower", "", None, None, False, True, False),
     }
     assert {name: each.name for name, each in BUILTIN.items()} == {name: name for name in properties}
@@ -104,7 +106,8 @@ def test_a_third_partys_metric_stands_beside_the_built_in_ones(installed: list[E
     result = resolve_metric("largest", "int", (1, 3))
     assert result is not None
     assert (result.name, result.better, result.unit) == ("largest", "higher", "logit")
-    with pytest.raises(UsageError, match="known: cosine, exact_match, f1, largest, mae, perplexity, rmse, top1, top5"):
+    known = "cer, cosine, exact_match, f1, largest, mae, perplexity, rmse, top1, top5, wer"
+    with pytest.raises(UsageError, match=f"known: {known}"):
         metric_by_name("sharpe")
 
 

@@ -8,39 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import log_softmax, softmax
 
-from pytest_quant.metrics import metric_by_name
-from pytest_quant.metrics.classes import WordAgreement, exact_matches, perplexity, token_labels, token_losses
-from pytest_quant.metrics.metric import ResolvedMetric
+from pytest_quant.metrics.classes import WordAgreement, perplexity, token_labels, token_losses
 from tests.unit.metrics.scoring import said
 
 
 def texts(*values: str) -> np.ndarray:
     """Return texts as a runtime gives them."""
     return np.array(values, dtype=object)
-
-
-def test_an_exact_match_leaves_space_around_a_text_out() -> None:
-    """Nothing else: case and space within count."""
-    outputs, labels = texts("yes", " yes\n", "Yes", "a  b", ""), texts("yes", "yes", "yes", "a b", " ")
-    assert exact_matches(outputs, labels).tolist() == [True, True, False, False, True]
-    assert exact_matches(outputs.reshape(5, 1), labels).tolist() == [True, True, False, False, True]
-    metric = metric_by_name("exact_match")
-    assert isinstance(metric, ResolvedMetric)
-    assert metric.aggregate(metric.statistics(outputs, labels)) == 60.0
-
-
-@pytest.mark.parametrize(
-    ("outputs", "labels"),
-    [
-        (np.zeros(2), texts("a", "b")),
-        (texts("a", "b"), np.zeros(2)),
-        (texts("a", "b"), np.array([["a"], "b"], object)),
-        (np.array([["a", "b"], ["c", "d"]], object), texts("a", "b")),
-    ],
-)
-def test_an_exact_match_is_of_texts(outputs: np.ndarray, labels: np.ndarray) -> None:
-    """One of each sample."""
-    assert "compares one text of each sample" in said(lambda: exact_matches(outputs, labels))
 
 
 @pytest.mark.parametrize(
