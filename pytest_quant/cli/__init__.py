@@ -16,6 +16,7 @@ _COMMANDS = {
     "accept": "Make records the baseline, on purpose and with a reason.",
     "bisect": "Find the commit that made a test slower or worse.",
     "cache": "Show the cache, or clear it.",
+    "check": "Check a model once without a test file, and print the test.",
     "comment": "Post a report as a comment of a pull request, or update it.",
     "compare": "Compare two commits, series by series.",
     "doctor": "Show which backends can run here, and how to fix the others.",
@@ -60,10 +61,7 @@ class _Commands(click.Group):
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="pytest-quant")
 def commands() -> None:
-    """Show, compare and explain what runs recorded, and set up a project.
-
-    COMMAND --help has examples. History and cache lie in .quant, here or above.
-    """
+    """Check models, show and compare what runs recorded in .quant, here or above; COMMAND --help has examples."""
 
 
 def main() -> None:

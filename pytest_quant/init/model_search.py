@@ -135,7 +135,7 @@ def _refuse_quantized(model: Model, name: str, value: str) -> None:
             f"{name} is quantized already",
             value=parts,
             allowed="the float model, which the test quantizes and compares with",
-            fix=f"give init the float model, and add to the mark that it writes: quantized={value}",
+            fix=f"give the float model here, and this one to the mark of the test: quantized={value}",
         )
 
 

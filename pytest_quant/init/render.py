@@ -218,7 +218,7 @@ def find_facts(
 
 def gives_model(facts: InitFacts, path: str) -> bool:
     """Whether the file `path`, relative to the root, has the fixture of this model as it is written here."""
-    fixture = _environment().get_template("model.py.j2").render(model=facts.model, above=_folders_above(path))
+    fixture = templates().get_template("model.py.j2").render(model=facts.model, above=_folders_above(path))
     return fixture.encode() in content(facts.project.root / path)
 
 
@@ -277,7 +277,7 @@ def _folders_above(path: str) -> int:
 def _render(template: str, facts: InitFacts, *, above: int = 0, backends: str = "", where: str = "") -> str:
     folder = PurePosixPath(facts.project.folder)
     inputs, outputs = facts.model.signature.inputs, facts.model.signature.outputs
-    return MARKER + _environment().get_template(template).render(
+    return MARKER + templates().get_template(template).render(
         facts=facts,
         model=facts.model,
         inputs=[(tensor.name, input_line(tensor, dict(facts.model.rows))) for tensor in inputs],
@@ -300,7 +300,8 @@ def _quote(text: str) -> str:
     return json.dumps(text, ensure_ascii=False) if text.isprintable() else ascii(text)
 
 
-def _environment() -> Environment:
+def templates() -> Environment:
+    """Return what reads the templates of this folder."""
     environment = Environment(  # nosec B701 # noqa: S701 - Python and YAML, in which nothing is a tag
         loader=PackageLoader("pytest_quant.init"),
         undefined=StrictUndefined,
