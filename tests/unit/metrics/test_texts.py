@@ -127,10 +127,10 @@ def test_an_own_metric_decodes_before_it_counts() -> None:
     def decode(outputs: np.ndarray) -> list[str]:
         return ["".join(letters[row]).replace("-", "") for row in outputs]
 
-    spoken = texts(*decode(labels))
+    spoken, (reference, candidate) = texts(*decode(labels)), sides
     own = Metric(lambda outputs, labels: word_errors(decode(outputs), labels), better="lower", unit="%", name="wer")
-    by_texts = drop_of(resolved("wer"), *(texts(*decode(side)) for side in sides), spoken)
-    assert drop_of(resolve_wrapped(own), *sides, spoken) == by_texts
+    by_texts = drop_of(resolved("wer"), texts(*decode(reference)), texts(*decode(candidate)), spoken)
+    assert drop_of(resolve_wrapped(own), reference, candidate, spoken) == by_texts
     assert by_texts.drop_ci is not None
     assert by_texts.drop_ci.low > 0
 
