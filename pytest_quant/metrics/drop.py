@@ -38,19 +38,17 @@ FEWEST_UNBOUNDED = 10
 
 
 class PairedStatistics:
-    """Accumulates a metric's statistics: a few numbers per sample, or whole samples for a third party's metric."""
+    """Accumulates a metric's statistics: a few numbers per sample, or whole samples for a third party's metric.
+
+    `metric` is one of means until its function gives numerators and denominators.
+    """
 
     def __init__(self, metric: ResolvedMetric) -> None:
-        self._metric = metric
+        self.metric = metric
         self._reference: list[Array] = []
         self._candidate: list[Array] = []
         self._samples: list[Array] = []
         self._labels: list[Array] = []
-
-    @property
-    def metric(self) -> ResolvedMetric:
-        """The metric; one of means becomes one of ratios where its function gives these."""
-        return self._metric
 
     @property
     def sides(self) -> tuple[Array, Array]:
@@ -83,7 +81,7 @@ class PairedStatistics:
         UsageError : the metric gives NaN or Inf for a sample.
         """
         whole = bool(sound.all())
-        counts_wrong = self._metric.reads_classes and self._metric.rate is not None
+        counts_wrong = self.metric.reads_classes and self.metric.rate is not None
         if whole or not counts_wrong:
             rows = np.flatnonzero(sound)
             chosen = slice(None) if whole else rows
@@ -93,8 +91,8 @@ class PairedStatistics:
                     statistics.append(self._statistics(outputs[chosen], labels[chosen], start + rows))
             return
         right = np.zeros(len(reference), dtype=bool)
-        right[sound] = self._metric.statistics(candidate[sound], labels[sound])
-        self._reference.append(self._metric.statistics(reference, labels))
+        right[sound] = self.metric.statistics(candidate[sound], labels[sound])
+        self._reference.append(self.metric.statistics(reference, labels))
         self._candidate.append(right)
         self._keep(start + np.arange(len(right)), labels)
 
@@ -105,14 +103,14 @@ class PairedStatistics:
 
     def _statistics(self, outputs: Array, labels: Array, samples: Array) -> Array:
         """Return the statistics of finite outputs; `samples` (n,) are their indices in the set."""
-        statistics = self._metric.statistics(outputs, labels)
-        if self._metric.rate is not None and statistics.ndim == 2:
-            self._metric = as_ratio(self._metric)
-        is_number = (self._metric.rate is not None or self._metric.is_ratio) and statistics.dtype.kind == "f"
+        statistics = self.metric.statistics(outputs, labels)
+        if self.metric.rate is not None and statistics.ndim == 2:
+            self.metric = as_ratio(self.metric)
+        is_number = (self.metric.rate is not None or self.metric.is_ratio) and statistics.dtype.kind == "f"
         if is_number and not np.isfinite(statistics).all():
             row = int(np.argmin(np.isfinite(statistics.reshape(len(statistics), -1)).all(axis=1)))
             raise UsageError(
-                f"metric '{self._metric.name}' must give a finite score for every sample",
+                f"metric '{self.metric.name}' must give a finite score for every sample",
                 value=f"{statistics[row]} for sample {int(samples[row])}",
                 fix="give the score of such a sample its worst value, or leave the sample out of the data",
             )
@@ -135,7 +133,7 @@ class PairedStatistics:
         ------
         UsageError : a third party's metric gives no number for these samples.
         """
-        metric = self._metric
+        metric = self.metric
         result = replace(result, metric=metric.name, unit=metric.unit, better=metric.better, confidence=confidence)
         if metric.reads_classes and metric.rate is None and self._reference:
             both = self._reference, self._candidate

@@ -55,7 +55,7 @@ def add_parts(result: AccuracyResult, scored: PairedStatistics, parts: Parts) ->
     The samples of one label have no F1 of their own: a metric in percent that is defined on the whole set only, and
     better when higher, gives way to the share of right answers (top1) there.
     """
-    if result.drop is None:
+    if result.drop is None or (parts.label is None and parts.group is None):
         return result
     sides, places, metric = scored.sides, scored.samples, scored.metric
     clusters, inputs = (None if each is None else each[places] for each in (parts.clusters, parts.inputs))
@@ -107,14 +107,8 @@ def score_parts(
     found, codes = np.unique(names, return_inverse=True)
 
     def row(name: str, chosen: Array) -> TaskScore:
-        different = None if inputs is None else len(np.unique(inputs[chosen]))
-        own = AccuracyResult(
-            n=int(np.count_nonzero(chosen)),
-            unit=metric.unit,
-            better=metric.better,
-            confidence=whole.confidence,
-            n_different=different,
-        )
+        own = AccuracyResult(int(chosen.sum()), metric.name, metric.unit, metric.better, confidence=whole.confidence)
+        own = own if inputs is None else replace(own, n_different=len(np.unique(inputs[chosen])))
         together = None if clusters is None else clusters[chosen]
         # A score of the whole set need not be defined for part of it: the AUC of one class, say.
         with suppress(UsageError):

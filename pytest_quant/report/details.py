@@ -155,7 +155,7 @@ def _accuracy(record: Record, accuracy: AccuracyResult) -> DetailSection:
         drop_empty(
             ("runs", format_change(accuracy.reference_runs, accuracy.candidate_runs, form=format_whole)),
             ("sd between runs", format_measured(accuracy.run_sd, drop_unit(unit), form=form)),
-            ("right answers", _describe_flips(accuracy)),
+            ("right answers", accuracy.flips),
         ),
         drop_empty(
             ("agreement", format_measured(accuracy.agreement_pct, "%", form=points)),
@@ -221,13 +221,6 @@ def _describe_worst(rows: Sequence[TaskScore], unit: str) -> str:
         for row in [row for row in _worst_first(rows) if row.name and (row.drop or 0.0) > 0.0][:_MOST_PARTS]
         for form in [partial(format_in_unit, unit=row.unit or unit)]
     )
-
-
-def _describe_flips(accuracy: AccuracyResult) -> str:
-    """Return ``lost 12, won 9``, which is more than how many fewer there are; empty if scores are not 0 or 1."""
-    if accuracy.discordant is None or accuracy.lost is None:
-        return ""
-    return f"lost {accuracy.lost}, won {accuracy.discordant - accuracy.lost}"
 
 
 def lost_samples(accuracy: AccuracyResult) -> str:

@@ -243,6 +243,13 @@ class AccuracyResult:
     n_different: Count | None = None
     note: str = ""
 
+    @property
+    def flips(self) -> str:
+        """``lost 12, won 9``, answers that only one of the two gets right; empty unless scores are 0/1."""
+        if self.discordant is None or self.lost is None:
+            return ""
+        return f"lost {self.lost}, won {self.discordant - self.lost}"
+
 
 @dataclass(frozen=True, slots=True)
 class SelfDifference:

@@ -143,9 +143,7 @@ def _say_for_others(verdict: Verdict, accuracy: AccuracyResult) -> Verdict:
             reason = f"{sure}: {accuracy.drop:.4g} [{ends.low:.4g}, {ends.high:.4g}]{unit}"
         elif accuracy.n_to_resolve:
             reason += f"; about {accuracy.n_to_resolve} samples would decide for others"
-    if accuracy.lost is not None and accuracy.discordant is not None:
-        reason += f"; lost {accuracy.lost}, won {accuracy.discordant - accuracy.lost}"
-    return replace(verdict, reason=reason)
+    return replace(verdict, reason="; ".join(filter(None, (reason, accuracy.flips))))
 
 
 def _drop_interval(accuracy: AccuracyResult, confidence: float, allowed: float, bound: str, need: str) -> Verdict:
