@@ -13,11 +13,13 @@ from pytest_quant.spec import Check
 def find_parts(check: Check, data: Data) -> Parts:
     """Return the parts of `data` whose drop the mark limits; groups that it does not limit are clusters.
 
+    Samples that only stand in for real ones have no parts, see `Dataset.placeholder`.
+
     Raises
     ------
     UsageError : the mark limits labels or groups, and the data has none.
     """
-    drops = check.limits.drops
+    drops = {} if check.dataset.stands_in else check.limits.drops
     if "group" in drops and data.groups is None:
         raise UsageError(
             f"max_drop limits each group, and {data.name} has none",
