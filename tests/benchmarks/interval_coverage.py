@@ -84,6 +84,26 @@ def chapters(random: np.random.Generator, n: int) -> tuple[Array, Array, Array]:
     return reference, candidate, codes
 
 
+def tagged(random: np.random.Generator, n: int, lost: float) -> tuple[Array, Array, None]:
+    """Sentences with names, of which either side finds some and adds others: twice the right ones, found and true.
+
+    The candidate loses a share `lost` of the names that the reference finds, finds as many of the others, and adds as
+    many to each sentence.
+    """
+    names = random.poisson(2.0, n)
+    easy = random.beta(8.0, 2.0, n)
+    right = random.binomial(names, easy)
+    other = random.poisson(0.4, n)
+    kept, more, extra = (
+        random.binomial(right, 1.0 - lost),
+        random.binomial(names - right, lost),
+        random.poisson(lost, n),
+    )
+    sides = ((right, right + other), (kept + more, kept + more + other + extra))
+    reference, candidate = (np.stack([2 * hits, found + names], axis=1).astype(float) for hits, found in sides)
+    return reference, candidate, None
+
+
 def weighted(random: np.random.Generator, n: int) -> tuple[Array, Array, None]:
     """Answers that a judge gives shares of the points, each with the weight of its question: few weigh much."""
     weight = random.gamma(1.5, 2.0, n)
@@ -115,11 +135,14 @@ RIGHT = ResolvedMetric(
     "right", "higher", "%", lambda outputs, _: outputs, lambda rows: 100.0 * np.mean(rows), rate=100.0
 )
 WER = ratio_metric("wer", "lower", "%", lambda outputs, _: outputs)
+SPANS = ratio_metric("span_f1", "higher", "%", lambda outputs, _: outputs)
 PERPLEXITY = BUILTIN["perplexity"]
 
 WORLDS = {
     "wer": World(WER, sentences),
     "wer, speakers": World(WER, speakers),
+    "span_f1": World(SPANS, partial(tagged, lost=0.15)),
+    "span_f1, few differ": World(SPANS, partial(tagged, lost=0.03)),
     "perplexity": World(PERPLEXITY, documents),
     "perplexity, books": World(PERPLEXITY, chapters),
     "weighted mean": World(SHARE, weighted),
