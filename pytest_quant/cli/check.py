@@ -69,7 +69,7 @@ def check(model: str, pytest_options: tuple[str, ...], data: str, labels: str | 
         (folder / "test_check.py").write_text(text, "utf-8")
         kept = nearest_folder()
         cache = (kept if kept.is_dir() else folder) / "cache"
-        command = [sys.executable, "-m", "pytest", "-c", str(folder / "pytest.ini"), f"--rootdir={here}", "-q"]
+        command = [sys.executable, "-m", "pytest", f"--rootdir={here}", "-q"]
         command += ["--no-header", "-p", "no:cacheprovider", f"--benchmark-storage=file://{folder / 'benchmarks'}"]
         command += ["--quant-no-history", f"--quant-cache={cache}"]
         command += [*pytest_options, "--", str(folder / "test_check.py")]
