@@ -132,7 +132,7 @@ def answers(random: np.random.Generator, n: int) -> tuple[Array, Array, Array]:
 
 SHARE = ratio_metric("share", "higher", "%", lambda outputs, _: outputs)
 RIGHT = ResolvedMetric(
-    "right", "higher", "%", lambda outputs, _: outputs, lambda rows: 100.0 * np.mean(rows), rate=100.0
+    "right", "higher", "%", lambda outputs, _: outputs, lambda rows: 100.0 * float(np.mean(rows)), rate=100.0
 )
 WER = ratio_metric("wer", "lower", "%", lambda outputs, _: outputs)
 SPANS = ratio_metric("span_f1", "higher", "%", lambda outputs, _: outputs)

@@ -58,6 +58,25 @@ def test_runs_of_a_ratio_have_the_noise_of_their_scores() -> None:
     assert accuracy.candidate == pytest.approx(float(rates.mean()))
 
 
+def test_runs_with_weights_of_their_own_have_the_noise_of_their_scores() -> None:
+    """Answers of other lengths in each run: their spread is that of the ratios, to first order."""
+    random = np.random.default_rng(5)
+    weights = random.integers(20, 60, size=(4, 300)) * np.array([1.0, 1.5, 0.7, 1.2])[:, None]
+    side = {"score": random.normal(0.7, 0.1, size=(4, 300)).clip(0.0, 1.0), "weight": weights}
+    rates = 100.0 * (side["score"] * weights).sum(axis=1) / weights.sum(axis=1)
+    accuracy = measured(Scores.from_arrays({name: part[0] for name, part in side.items()}, side)).accuracy
+    assert accuracy.run_sd == pytest.approx(float(np.std(rates, ddof=1)), rel=0.5)
+
+
+def test_runs_of_answers_in_clusters_are_drawn_by_clusters() -> None:
+    """Of several runs too: questions about one text that are lost together widen the interval."""
+    texts = np.repeat(np.random.default_rng(0).random(40) < 0.9, 10)
+    luck = np.random.default_rng(1).random((3, 400)) < 0.02
+    sides = np.ones((3, 400)), (texts ^ luck).astype(float)
+    apart, together = (ends(Scores.from_arrays(*sides, cluster=each)) for each in (None, np.repeat(np.arange(40), 10)))
+    assert together[1] - together[0] > 1.2 * (apart[1] - apart[0])
+
+
 @pytest.mark.parametrize("n", [12, 60])
 def test_copies_in_a_cluster_tell_no_more_than_one_of_them(n: int) -> None:
     """Each sentence seven times: as clusters they have the interval of the sentences, and without a narrower one."""
