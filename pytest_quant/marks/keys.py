@@ -26,7 +26,6 @@ from pytest_quant.readers import (
     option,
     read_values,
     refuse_share,
-    text,
 )
 from pytest_quant.spec import (
     LIMITS,
@@ -84,6 +83,18 @@ SCORES = make_reader(
 )
 
 SCORE_LIMITS = limits_on("score", "reference")
+
+
+def _output(value: object) -> tuple[str, ...] | None:
+    names = value if isinstance(value, (list, tuple)) else [value]
+    if not names or not all(isinstance(name, str) and name.strip() for name in names):
+        return None
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise UsageError(f"output names '{twice[0]}' twice", value=repr(value), fix="name each output once")
+    return tuple(names)
+
+
+OUTPUT = make_reader("a name or a list of names", _output, "'scores'")
 
 
 def _nodes(value: object) -> tuple[str, ...] | None:
@@ -288,10 +299,11 @@ class MarkKeys:
         "what latency is compared with: fp32, tf32, fp16, bf16 (default: fp32, exact; accuracy is always compared "
         "with that)",
     )
-    output: str | None = option(
-        None,
-        text(),
-        "name of the output that the metric reads (default: the first); tensor limits are then for it alone",
+    output: tuple[str, ...] = option(
+        (),
+        OUTPUT,
+        "name of the output that the metric reads, or a list of them for a metric that gets a dict by name (default: "
+        "the first); tensor limits are then for these alone",
     )
     channels: tuple[ChannelGroup, ...] = option(
         (),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,14 +47,14 @@ def evaluate(
     pairs: Iterable[OutputPair],
     metric: ResolvedMetric | None,
     *,
-    output: str | None,
+    output: tuple[str, ...],
     channels: Sequence[ChannelGroup] = (),
     margin: float | None = None,
     confidence: float = 0.95,
     n_different: int | None = None,
     parts: Parts = WHOLE,
 ) -> AccuracyResult:
-    """Compare all outputs of `pairs`, and score one output by `metric`.
+    """Compare all outputs of `pairs`, and score those that `metric` reads.
 
     An output that cannot be compared becomes a fault in the result, and the other outputs are compared. A sample whose
     output is not finite never agrees and is never right, unless the largest score of its classes is finite; scores
@@ -65,10 +65,11 @@ def evaluate(
     ----------
     pairs : outputs of all samples, in the order of the evaluation set.
     metric : ``None`` compares tensors only.
-    output : name of the output, or of the group of `channels`, that the metric, agreement, KL and worst class read;
-        ``None`` for the first output. Then agreement is also that of each other output with classes: floats (n, k)
-        with as many values as the first, or whose rows are probabilities of the reference. The lowest one counts. SQNR,
-        cosine and largest error are the worst of all outputs, too, and those of the named one where there is one.
+    output : names of the outputs, or of groups of `channels`, that the metric reads; empty for the first output, or
+        all of them for a metric of all. Agreement, KL and worst class are of the first one. Where none is named,
+        agreement is also that of each other output with classes: floats (n, k) with as many values as the first, or
+        whose rows are probabilities of the reference. The lowest one counts. SQNR, cosine and largest error are the
+        worst of all outputs, too, and those of the named ones where there are such.
     channels : groups that are compared separately, in place of the outputs they belong to.
     margin : limit on the drop in the metric's unit, for which the samples needed to decide it are computed.
     confidence : of the drop's interval, 0..1.
@@ -91,14 +92,19 @@ def evaluate(
     return add_parts(comparison.scores.add_to(result, margin, confidence, parts.clusters), comparison.scores, parts)
 
 
+_Sides = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
+"""One output of reference and candidate, and the mask (n,) of the samples where both are finite."""
+
+
 @dataclass(eq=False)
 class _Comparison:
     """Accumulates the figures over the pairs: a few numbers of each sample, never its outputs."""
 
     metric: ResolvedMetric | None
-    output: str | None
+    named: tuple[str, ...]
     channels: Sequence[ChannelGroup]
     n_different: int | None
+    first: str = ""
     n: int = 0
     faults: dict[tuple[str, str], OutputFault] = field(default_factory=dict)
     compared: dict[str, _Compared] = field(default_factory=dict)
@@ -107,7 +113,6 @@ class _Comparison:
     words: WordAgreement | None = None
 
     def __post_init__(self) -> None:
-        self.is_named = self.output is not None
         self.groups = {
             name: [group for group in self.channels if group.output == name]
             for name in {channel.output for channel in self.channels}
@@ -120,32 +125,57 @@ class _Comparison:
 
     def add(self, pair: OutputPair) -> None:
         """Add a pair: every output of the reference is compared with the candidate's."""
-        if self.output is None:
-            self.output = next(iter(pair.reference))
+        self.first = (*self.named, *pair.reference)[0]
         self.n += pair.n
+        read = self.named or (tuple(pair.reference) if self.metric and self.metric.outputs == "all" else (self.first,))
+        sides: dict[str, _Sides] = {}
         for name, reference in pair.reference.items():
-            self._compare(name, reference, pair.candidate.get(name), pair)
+            sides.update(self._compare(name, reference, pair.candidate.get(name), pair))
+        if self.scores is not None and sides.keys() >= {*read}:
+            self._add(self.scores, {name: sides[name] for name in read}, pair)
 
-    def _compare(self, name: str, reference: NDArray[Any], candidate: NDArray[Any] | None, pair: OutputPair) -> None:
+    def _compare(
+        self, name: str, reference: NDArray[Any], candidate: NDArray[Any] | None, pair: OutputPair
+    ) -> Iterator[tuple[str, _Sides]]:
+        """Compare an output; yield it, and its groups of channels, as metrics read them, if it can be compared."""
         check_reference(name, reference, pair.start)
         self._note(find_mismatch(name, reference, candidate, pair.start))
         if candidate is None or candidate.shape != reference.shape:
             return
         sound = sound_rows(reference, candidate)
         masked = sound
-        if name == self.output:
-            masked = self._score(reference, candidate, sound, pair)
-        elif not self.is_named:
+        if name == self.first:
+            masked = self._see_first(reference, candidate, sound, pair.labels)
+        elif not self.named:
             self._see_classes(name, reference, candidate, sound, pair.labels)
         self._note(find_unsound(name, candidate, masked, pair.start))
+        yield name, (reference, candidate, sound)
         groups = self.groups.get(name)
         if groups is None:
             self.compared.setdefault(name, _Compared(name)).add(reference, candidate, pair.start)
             return
         for (group, ours), (_, theirs) in zip(split(reference, groups), split(candidate, groups), strict=True):
             self.compared.setdefault(group.name, _Compared(group.name, name)).add(ours, theirs, pair.start)
-            if group.name == self.output:
-                self._score(ours, theirs, sound_rows(ours, theirs), pair)
+            if group.name in self.named:
+                sound = sound_rows(ours, theirs)
+                if group.name == self.first:
+                    self._see_first(ours, theirs, sound, pair.labels)
+                yield group.name, (ours, theirs, sound)
+
+    def _add(self, scores: PairedStatistics, read: Mapping[str, _Sides], pair: OutputPair) -> None:
+        """Score what a metric reads, all samples that are finite in each output."""
+        (ours, theirs, _), *_ = read.values()
+        sound = np.logical_and.reduce([sound for _, _, sound in read.values()])
+        metric = scores.metric
+        if metric.reads_classes and not sound.all():
+            sound |= answered_rows(ours, theirs)
+        reference: Any = {name: sides[0] for name, sides in read.items()}
+        candidate: Any = {name: sides[1] for name, sides in read.items()}
+        if metric.outputs != "all" and len(read) == 1:
+            reference, candidate = ours, theirs
+        labels = reference if metric.against_reference else pair.labels
+        if labels is not None:
+            scores.add(reference, candidate, labels, sound, pair.start)
 
     def _note(self, fault: OutputFault | None) -> None:
         if fault is not None:
@@ -155,7 +185,7 @@ class _Comparison:
         self, name: str, reference: NDArray[Any], candidate: NDArray[Any], sound: NDArray[Any], labels: Any
     ) -> None:
         """Add an output that the metric does not read, unless one of its chunks shows that it has no classes."""
-        first = self.classes.get(self.output or "")
+        first = self.classes.get(self.first)
         may_be = name not in self.no_classes and _may_be_classes(reference, labels)
         if may_be and ((first and first.classes == reference.shape[1]) or are_probabilities(reference)):
             self.classes.setdefault(name, ClassError(reference.shape[1], self.n_different)).add(
@@ -165,32 +195,29 @@ class _Comparison:
             self.no_classes.add(name)
             self.classes.pop(name, None)
 
-    def _score(
-        self, reference: NDArray[Any], candidate: NDArray[Any], sound: NDArray[Any], pair: OutputPair
+    def _see_first(
+        self, reference: NDArray[Any], candidate: NDArray[Any], sound: NDArray[Any], labels: NDArray[Any] | None
     ) -> NDArray[Any]:
-        """Add scores and classes; return `sound`, with the samples whose reference masks other classes by design."""
+        """Add what is answered; return `sound`, with the samples whose reference masks other classes by design."""
         answered = masked = sound
-        labels, name = pair.labels, self.output or ""
         if _may_be_classes(reference, labels, "fiu" if self.reads_classes else "f"):
             if not sound.all():
                 answered = sound | answered_rows(reference, candidate)
                 masked = sound | (answered & np.isneginf(reference).any(axis=1))
-            classes = self.classes.setdefault(name, ClassError(reference.shape[1], self.n_different))
+            classes = self.classes.setdefault(self.first, ClassError(reference.shape[1], self.n_different))
             classes.add(reference, candidate, _indices(labels), answered)
         elif is_text(reference) and is_text(candidate):
             self.words = self.words or WordAgreement()
             self.words.add(reference, candidate)
         elif (tokens := token_labels(reference, labels)) is not None:
             self._add_tokens(reference, candidate, tokens)
-        if self.scores is not None and labels is not None:
-            self.scores.add(reference, candidate, labels, answered if self.reads_classes else sound, pair.start)
         return masked
 
     def _add_tokens(self, reference: NDArray[Any], candidate: NDArray[Any], labels: NDArray[Any]) -> None:
         """Add scores (n, tokens, vocabulary), a sample at a time: of a chunk they may take gigabytes."""
         for ours, theirs, counted in zip(reference, candidate, labels != IGNORED, strict=True):
             if counted.any():
-                classes = self.classes.setdefault(self.output or "", ClassError(reference.shape[2]))
+                classes = self.classes.setdefault(self.first, ClassError(reference.shape[2]))
                 r, c = ours[counted], theirs[counted]
                 classes.add(r, c, None, sound_rows(r, c))
 
@@ -200,17 +227,17 @@ class _Comparison:
         for output in self.compared.values():
             self._note(output.constant.fault(output.name))
         # As limits on tensors do: a mark that names an output says that the others do not matter.
-        judged = [each for each in compared if not self.is_named or self.output in (each.name, each.group_of)]
+        judged = [each for each in compared if not self.named or {each.name, each.group_of} & {*self.named}]
         # Outputs of text have no figures, and identical ones are never the worst.
         apart = [each for each in judged if each.max_abs_error is not None and not each.identical] or judged
         worst = min(apart, key=lambda output: _sort_key(output.sqnr_db), default=None)
         farthest = max(apart, key=lambda output: _sort_key(output.max_abs_error), default=None)
         shares = {name: classes.agreement_pct for name, classes in self.classes.items()}
         if self.words is not None:
-            shares[self.output or ""] = self.words.agreement_pct
+            shares[self.first] = self.words.agreement_pct
         agreeing = tuple(sorted(shares, key=shares.__getitem__))
         decides = self.classes.get(agreeing[0]) if agreeing else None
-        classes = self.classes.get(self.output or "")
+        classes = self.classes.get(self.first)
         chances = [
             None if classes is None or not self.guesses else classes.chance(self.guesses, side) for side in (0, 1)
         ]
@@ -279,7 +306,7 @@ def _indices(labels: NDArray[Any] | None) -> NDArray[Any] | None:
 
 
 def choose_output(check: Check, first_outputs: Outputs) -> str:
-    """Return the output that the metric reads: the mark's ``output``, else the first one.
+    """Return the first output that the metric reads: the first of the mark's ``output``, else of the model.
 
     Raises
     ------
@@ -291,11 +318,10 @@ def choose_output(check: Check, first_outputs: Outputs) -> str:
                 f"{limit} limits an output '{name}', which the model does not have",
                 allowed=nearest(name, [*first_outputs, *(PARTS if limit in limits_on("score") else ())]),
             )
-    if check.output is None:
-        return next(iter(first_outputs))
-    if check.output not in first_outputs:
-        raise UsageError(f"the model has no output '{check.output}'", allowed=nearest(check.output, first_outputs))
-    return check.output
+    for name in check.output:
+        if name not in first_outputs:
+            raise UsageError(f"the model has no output '{name}'", allowed=nearest(name, first_outputs))
+    return (*check.output, *first_outputs)[0]
 
 
 def choose_metric(check: Check, data: Data, outputs: Outputs, output: str) -> ResolvedMetric | None:
@@ -306,7 +332,7 @@ def choose_metric(check: Check, data: Data, outputs: Outputs, output: str) -> Re
     check : the metric and the limits of the mark.
     data : its kind and range of labels.
     outputs : of a batch, axis 0 the sample.
-    output : name of the one that the metric reads.
+    output : name of the first one that the metric reads.
 
     Returns
     -------
@@ -321,7 +347,17 @@ def choose_metric(check: Check, data: Data, outputs: Outputs, output: str) -> Re
     if check.dataset.stands_in:
         return None
     find_parts(check, data)
+    several = len(check.output) > 1
     metric = resolve_metric(check.metric, data.labels, outputs[output].shape, data.label_type)
+    if several and metric is not None and metric.outputs == "one":
+        if check.metric is not None:
+            raise UsageError(
+                f"the metric '{metric.name}' reads one output",
+                value=f"output={[*check.output]}",
+                allowed="several for map, map50, match@0.5 and functions of your own",
+                fix=f"write output='{output}', or wrap a callable that gets them by name: metric=Metric(fn)",
+            )
+        metric = None
     if metric is None:
         names = [name for name in limits_on("score", "reference") if getattr(check.limits, name) is not None]
         if names:

@@ -179,12 +179,12 @@ def resolve_metric(
         return BUILTIN["top1"] if labels == "int" and classes > 1 else None
     given = metric_by_name(value) if isinstance(value, str) else value
     metric = resolve_wrapped(given) if isinstance(given, Metric) else given
-    if labels == "none":
+    if labels == "none" and not metric.against_reference:
         raise UsageError(
             f"the metric '{metric.name}' needs labels, and the data has none",
             fix=f"give labels, or limit {'min_agreement, ' * (classes > 1)}min_sqnr_db or min_cosine, which need none",
         )
-    if labels == "object" and not metric.reads_objects:
+    if labels == "object" and not (metric.reads_objects or metric.against_reference):
         raise UsageError(
             f"the metric '{metric.name}' cannot read these labels",
             value=f"labels of type {label_type}",

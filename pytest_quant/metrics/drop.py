@@ -14,7 +14,7 @@ import numpy as np
 from pytest_quant.clocks import REAL
 from pytest_quant.errors import UsageError
 from pytest_quant.metrics.answers import pack, pack_scores
-from pytest_quant.metrics.metric import Array, ResolvedMetric, as_ratio
+from pytest_quant.metrics.metric import Array, Outputs, ResolvedMetric, as_ratio
 from pytest_quant.result import AccuracyResult, Interval
 from pytest_quant.stats.bootstrap import COSTLY, DECIDING, USUAL, Resampled, Resampling, paired_bootstrap
 from pytest_quant.stats.paired import (
@@ -65,13 +65,13 @@ class PairedStatistics:
         """Label of each of these samples (k,); ``None`` where they are not one integer each."""
         return np.concatenate(self._labels) if len(self._labels) == len(self._samples) else None
 
-    def add(self, reference: Array, candidate: Array, labels: Array, sound: Array, start: int) -> None:
+    def add(self, reference: Outputs, candidate: Outputs, labels: Outputs, sound: Array, start: int) -> None:
         """Score one chunk of consecutive samples.
 
         Parameters
         ----------
-        reference, candidate : outputs (n, ...) of one shape.
-        labels : (n, ...), or objects (n,).
+        reference, candidate : outputs (n, ...) of one shape, or dicts of them by name.
+        labels : (n, ...), or objects (n,); for a metric against the reference, `reference`.
         sound : mask (n,) of the samples whose outputs can be compared; the others count as wrong for a metric of right
             and wrong, and are left out of any other.
         start : index of the first sample in the set, for messages.
@@ -86,22 +86,22 @@ class PairedStatistics:
             rows = np.flatnonzero(sound)
             chosen = slice(None) if whole else rows
             if len(rows):
-                self._keep(start + rows, labels[chosen])
+                self._keep(start + rows, take(labels, chosen))
                 for statistics, outputs in ((self._reference, reference), (self._candidate, candidate)):
-                    statistics.append(self._statistics(outputs[chosen], labels[chosen], start + rows))
+                    statistics.append(self._statistics(take(outputs, chosen), take(labels, chosen), start + rows))
             return
-        right = np.zeros(len(reference), dtype=bool)
-        right[sound] = self.metric.statistics(candidate[sound], labels[sound])
+        right = np.zeros(len(sound), dtype=bool)
+        right[sound] = self.metric.statistics(take(candidate, sound), take(labels, sound))
         self._reference.append(self.metric.statistics(reference, labels))
         self._candidate.append(right)
         self._keep(start + np.arange(len(right)), labels)
 
-    def _keep(self, samples: Array, labels: Array) -> None:
+    def _keep(self, samples: Array, labels: Outputs) -> None:
         self._samples.append(samples)
-        if labels.dtype.kind in "iub" and labels.size == len(labels):
+        if not isinstance(labels, dict) and labels.dtype.kind in "iub" and labels.size == len(labels):
             self._labels.append(labels.reshape(-1).astype(np.int64))
 
-    def _statistics(self, outputs: Array, labels: Array, samples: Array) -> Array:
+    def _statistics(self, outputs: Outputs, labels: Outputs, samples: Array) -> Array:
         """Return the statistics of finite outputs; `samples` (n,) are their indices in the set."""
         statistics = self.metric.statistics(outputs, labels)
         if self.metric.rate is not None and statistics.ndim == 2:
@@ -143,6 +143,11 @@ class PairedStatistics:
             return result
         own = None if clusters is None else clusters[self.samples]
         return add_drop(result, *self.sides, metric, margin, own)
+
+
+def take(outputs: Outputs, rows: Array | slice) -> Outputs:
+    """Return rows of outputs (n, ...), each of them if there are several."""
+    return {name: each[rows] for name, each in outputs.items()} if isinstance(outputs, dict) else outputs[rows]
 
 
 def add_scores(result: AccuracyResult, reference: Array, candidate: Array, metric: ResolvedMetric) -> AccuracyResult:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
 from numbers import Real
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,9 @@ from pytest_quant.errors import UsageError
 from pytest_quant.result import Better
 
 Array = NDArray[Any]
+
+Outputs = Array | dict[str, Array]
+"""Outputs (n, ...) that a metric reads: a single one, or several by name."""
 
 _UNSAID: Any = None
 
@@ -44,11 +47,14 @@ class Metric:
         deviance has no default for `better` and `unit`: most are in the unit of what they measure, some are shares.
     scale : a score times `scale` is in `unit`; by default 100 for ``"%"``, which converts a share, else 1.
     name : of the metric in tables; by default the name of `fn`.
+    outputs : ``"named"``, the default: `fn` gets the output that the mark names, else the first one, as an array; of
+        several that it names, a dict of arrays (n, ...) by name. ``"all"``: always a dict, of all outputs of the model
+        where the mark names none.
 
     Raises
     ------
-    UsageError : `better` is neither word, `fn` cannot be called, `scale` is not a positive number, or the direction or
-        the unit of an error is not given.
+    UsageError : `better` or `outputs` is neither word, `fn` cannot be called, `scale` is not a positive number, or the
+        direction or the unit of an error is not given.
     """
 
     fn: Callable[..., object]
@@ -56,6 +62,7 @@ class Metric:
     unit: str = _UNSAID
     scale: float = _UNSAID
     name: str = field(default="")
+    outputs: Literal["named", "all"] = "named"
 
     def __post_init__(self) -> None:
         """Check the declaration, and find what is not given: direction, unit, scale and name."""
@@ -71,8 +78,8 @@ class Metric:
         for option, value in (("better", "higher"), ("unit", "%"), ("scale", 100.0 if shares else 1.0)):
             if getattr(self, option) is _UNSAID:
                 object.__setattr__(self, option, value)
-        if self.better not in ("higher", "lower"):
-            raise UsageError("Metric: better gives the direction", value=repr(self.better), allowed="higher, lower")
+        _check_word("better gives the direction", self.better, "higher", "lower")
+        _check_word("outputs says which ones fn reads", self.outputs, "named", "all")
         if not isinstance(self.unit, str):
             raise UsageError("Metric: unit must be text", value=repr(self.unit), fix="unit='' for a plain number")
         is_number = isinstance(self.scale, Real) and not isinstance(self.scale, bool)
@@ -83,6 +90,11 @@ class Metric:
         object.__setattr__(self, "scale", float(self.scale))
         if not self.name:
             object.__setattr__(self, "name", _name(self.fn))
+
+
+def _check_word(what: str, value: str, *allowed: str) -> None:
+    if value not in allowed:
+        raise UsageError(f"Metric: {what}", value=repr(value), allowed=", ".join(allowed))
 
 
 OF_ERRORS = "Metric(fn, better='lower', unit='', scale=1) for a quantity, or unit='%', scale=100 for a share"
@@ -114,6 +126,8 @@ class ResolvedMetric:
     ----------
     better : ``higher`` or ``lower``.
     statistics : (outputs, labels) of one chunk -> one row for each sample, with all that `aggregate` needs of it.
+    outputs : ``one`` is read; or those that are ``named``, a dict of several; or a dict of them or of ``all``.
+    against_reference : in place of labels `statistics` gets the outputs of the reference.
     aggregate : rows of any samples -> their score in `unit`.
     rate : a score is `rate` times the mean of one number per sample, so that McNemar's test and score intervals
         apply where each number is 0 or 1; ``None`` for any other score.
@@ -132,7 +146,7 @@ class ResolvedMetric:
     name: str
     better: Better
     unit: str
-    statistics: Callable[[Array, Array], Array]
+    statistics: Callable[[Any, Any], Array]
     aggregate: Callable[[Array], float]
     rate: float | None = None
     reads_classes: bool = False
@@ -142,6 +156,8 @@ class ResolvedMetric:
     costly: bool = False
     is_ratio: bool = False
     identity: str = ""
+    outputs: Literal["one", "named", "all"] = "one"
+    against_reference: bool = False
     progress: Callable[[str], object] = str
     kept: Callable[[str, Callable[[], str]], str] = lambda _, compute: compute()
 
@@ -186,6 +202,7 @@ def resolve_wrapped(metric: Metric) -> ResolvedMetric:
         aggregate=lambda scores: metric.scale * float(np.mean(scores)),
         rate=metric.scale,
         reads_objects=True,
+        outputs=metric.outputs,
     )
 
 
@@ -202,7 +219,7 @@ def _identity(fn: Callable[..., object], *options: object) -> str:
         return ""
 
 
-def _scores(metric: Metric, outputs: Array, labels: Array) -> Array:
+def _scores(metric: Metric, outputs: Outputs, labels: Array) -> Array:
     """Return the scores of the user's function as float64 (n,), or bool if it returns bool.
 
     Whatever the function writes into, its arguments or later its result, are copies.
@@ -210,13 +227,13 @@ def _scores(metric: Metric, outputs: Array, labels: Array) -> Array:
     # Labels are views of the data, and some engines give one array twice: an order of reading does not protect them.
     given = metric.fn(*copy.deepcopy((outputs, labels)))
     if isinstance(given, Mapping):
-        return _pairs_of_sums(metric, given, len(outputs))
+        return _pairs_of_sums(metric, given, len(labels))
     scores = np.array(given)
-    if scores.shape != (len(outputs),) or scores.dtype.kind not in "biuf":
+    if scores.shape != (len(labels),) or scores.dtype.kind not in "biuf":
         raise UsageError(
             f"metric '{metric.name}' must give one score per sample",
-            value=f"an array of shape {scores.shape} and dtype {scores.dtype} for {len(outputs)} samples",
-            allowed=f"numbers of shape ({len(outputs)},)",
+            value=f"an array of shape {scores.shape} and dtype {scores.dtype} for {len(labels)} samples",
+            allowed=f"numbers of shape ({len(labels)},)",
             fix="return one number for each row of outputs, not their mean",
         )
     return scores if scores.dtype.kind == "b" else scores.astype(np.float64)

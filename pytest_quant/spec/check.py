@@ -326,7 +326,7 @@ class Check:
     series_nodeid : the same with the path below the checkout, without the parameters that lists in the mark add, see
         `SeriesKey`.
     metric : a metric's name, a ``Metric``, or ``None`` for the default.
-    output : the output that the metric reads and tensor limits apply to; ``None``: the metric reads the first, tensor
+    output : the outputs that the metric reads and tensor limits apply to; empty: the metric reads the first, tensor
         limits apply to all.
     channels : groups of channels that are judged as outputs of their own, in place of the outputs they belong to.
     batch_size : samples in one timed run, as the mark asks; part of the series also when latency is off.
@@ -349,7 +349,7 @@ class Check:
     dataset: Dataset
     limits: Limits = field(default_factory=Limits)
     metric: Any = None
-    output: str | None = None
+    output: tuple[str, ...] = ()
     channels: tuple[ChannelGroup, ...] = ()
     eval_batch_size: int | None = None
     latency: LatencyPlan | None = field(default_factory=LatencyPlan)

@@ -28,7 +28,7 @@ from pytest_quant.verdict.rules import (
 
 
 def accuracy_verdicts(
-    limits: Limits, accuracy: AccuracyResult, confidence: float | None, output: str | None = None
+    limits: Limits, accuracy: AccuracyResult, confidence: float | None, output: tuple[str, ...] = ()
 ) -> Iterator[Verdict]:
     """Yield one verdict for every limit on accuracy, and a FAIL for outputs that are broken whatever the limits.
 
@@ -37,8 +37,8 @@ def accuracy_verdicts(
     limits : those of the check.
     accuracy : scores, agreement and the figures of each output.
     confidence : level of proof for `max_drop`, between 0 and 1; ``None`` judges the measured drop.
-    output : the output that the mark names, the only one that limits on tensors judge; a limit that names outputs
-        judges those. ``None`` judges all.
+    output : the outputs that the mark names, the only ones that limits on tensors judge; a limit that names outputs
+        judges those. Empty judges all.
     """
     if accuracy.faults:
         yield _outputs(accuracy)
@@ -54,16 +54,16 @@ def accuracy_verdicts(
         value: OutputLimit | None = getattr(limits, limit)
         if isinstance(value, tuple):
             for name, allowed in value:
-                yield _worst_output(f"{limit}[{name}]", allowed, LIMITS[limit], accuracy, name)
+                yield _worst_output(f"{limit}[{name}]", allowed, LIMITS[limit], accuracy, (name,))
         elif value is not None:
             yield _worst_output(limit, value, LIMITS[limit], accuracy, output)
 
 
-def _worst_output(name: str, allowed: float, limit: Limit, accuracy: AccuracyResult, output: str | None) -> Verdict:
-    """Judge the worst of the outputs called `output`, or of its groups of channels; of all outputs for ``None``."""
-    outputs = [error for error in accuracy.by_output if output is None or output in (error.name, error.group_of)]
+def _worst_output(name: str, allowed: float, limit: Limit, accuracy: AccuracyResult, named: tuple[str, ...]) -> Verdict:
+    """Judge the worst of the outputs that are `named`, or of their groups of channels; of all if none is."""
+    outputs = [error for error in accuracy.by_output if not named or {error.name, error.group_of} & {*named}]
     if not outputs:
-        missing = "no output" if output is None else f"no output '{output}'"
+        missing = f"no output '{named[0]}'" if named else "no output"
         return mark_unmeasured(name, allowed, f"{missing} could be compared")
     figures: dict[str, float | None] = {
         error.name: limit.equal if error.identical else getattr(error, limit.attribute) for error in outputs

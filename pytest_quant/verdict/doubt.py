@@ -11,14 +11,14 @@ from pytest_quant.spec import PARTS, Dataset, Limits, limits_on
 from pytest_quant.verdict.rules import OUTPUTS, mark_unmeasured, withdraw_pass
 
 
-def reference_doubts(accuracy: AccuracyResult, output: str | None) -> tuple[str, ...]:
+def reference_doubts(accuracy: AccuracyResult, output: tuple[str, ...]) -> tuple[str, ...]:
     """Return why the reference cannot separate good candidates from bad, as ends of sentences; empty if it can.
 
-    `output` is the one that the metric reads, ``None`` for the first.
+    `output` names those that the metric reads, empty for the first.
     """
-    name = output or next((error.name for error in accuracy.by_output), "")
+    names = output or [error.name for error in accuracy.by_output[:1]]
     no_skill = _explain_no_skill("reference", accuracy.reference, accuracy.chance, accuracy)
-    return tuple(filter(None, [_explain_constant(name, accuracy), no_skill]))
+    return tuple(filter(None, [*(_explain_constant(name, accuracy) for name in names), no_skill]))
 
 
 def _explain_constant(name: str, accuracy: AccuracyResult) -> str:
@@ -40,19 +40,19 @@ def _explain_no_skill(engine: str, score: float | None, chance: float | None, ac
     return text if accuracy.unit == "%" and score == 0.0 else ""
 
 
-def note_unread_outputs(limits: Limits, accuracy: AccuracyResult, output: str | None) -> tuple[str, ...]:
+def note_unread_outputs(limits: Limits, accuracy: AccuracyResult, output: tuple[str, ...]) -> tuple[str, ...]:
     """Return a note on outputs that differ and that no limit reads; empty too if no limit is on accuracy.
 
-    `output` is the one that the mark names, ``None`` for the first.
+    `output` names those of the mark, empty for the first.
     """
     about = limits_on("score", "reference", "accuracy", "output")
     plain = {limit for limit in about if getattr(limits, limit) is not None} - {limit for limit, _ in limits.by_output}
     plain |= {"max_drop"} if limits.drops.keys() & {*PARTS} else set()
     read = {name for _, name in limits.by_output}
-    if not (plain or read) or (output is None and plain & {*limits_on("output")}):
+    if not (plain or read) or (not output and plain & {*limits_on("output")}):
         return ()
     if plain - {"min_agreement"}:
-        read.add(output or next((error.group_of or error.name for error in accuracy.by_output), ""))
+        read.update(output or [error.group_of or error.name for error in accuracy.by_output[:1]])
     if "min_agreement" in plain:
         read.update(accuracy.agreement_outputs)
     unread = [each for each in accuracy.by_output if not each.identical and not read & {each.name, each.group_of}]
@@ -68,7 +68,7 @@ _OTHER_LABELS = "give more samples, of several classes, with their own labels"
 
 
 def doubt_worthless_scores(
-    verdicts: Iterable[Verdict], accuracy: AccuracyResult, output: str | None
+    verdicts: Iterable[Verdict], accuracy: AccuracyResult, output: tuple[str, ...]
 ) -> Iterator[Verdict]:
     """Yield `verdicts`; a PASS of a limit on a score is INCONCLUSIVE if the score of an engine is worthless.
 
@@ -78,7 +78,7 @@ def doubt_worthless_scores(
     ----------
     verdicts : those on accuracy.
     accuracy : what they were judged on, with both scores.
-    output : the output that the metric reads; ``None`` for the first.
+    output : the outputs that the metric reads; empty for the first.
     """
     of_reference = " and ".join(reference_doubts(accuracy, output))
     of_candidate = _explain_no_skill("candidate", accuracy.candidate, accuracy.candidate_chance, accuracy)

@@ -18,7 +18,11 @@ has doubled."""
 
 
 def judge_elsewhere(
-    limits: Limits, here: AccuracyResult | None, there: AccuracyResult, confidence: float | None, output: str | None
+    limits: Limits,
+    here: AccuracyResult | None,
+    there: AccuracyResult,
+    confidence: float | None,
+    output: tuple[str, ...],
 ) -> tuple[str | None, str]:
     """Return ``any`` where the limits on accuracy hold there too, ``vnni`` where they do not, else ``None``; and why.
 

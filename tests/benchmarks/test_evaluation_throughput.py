@@ -33,7 +33,7 @@ def evaluate_once(engine: Engine, data: Data, batch_size: int, cache: Cache) -> 
     metric = resolve_metric(None, data.labels, scores.shape)
     started = time.perf_counter()
     pairs = pair_outputs(read_outputs(recorded), run_over(batched, data))
-    result = evaluate(pairs, metric, output=output, margin=None, confidence=0.95)
+    result = evaluate(pairs, metric, output=(output,), margin=None, confidence=0.95)
     assert result.n == data.n
     return time.perf_counter() - started
 

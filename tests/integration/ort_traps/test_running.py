@@ -173,6 +173,6 @@ def test_words_are_recorded_and_compared(other: str, equal: bool, tmp_path: Path
         recorded = record_outputs(leading(first, 2), data, Cache(tmp_path / "cache"), {})
         said = np.concatenate([chunk.outputs["word"] for chunk in read_outputs(recorded)])
         pairs = pair_outputs(read_outputs(recorded), run_over(leading(second, 3), data))
-        result = evaluate(pairs, None, output=None)
+        result = evaluate(pairs, None, output=())
     assert said.tolist() == ["cat", "horse", "horse"]
     assert (result.faults, result.identical) == ((), equal)

@@ -149,7 +149,7 @@ def _meet(case: Given) -> None:
             scores = np.zeros((batch.n, 2), np.float32)
             pairs.append(OutputPair({"y": scores}, {"y": scores + 1}, batch.labels, start, batch.n))
             start += batch.n
-        evaluate(pairs, metric, output="y")
+        evaluate(pairs, metric, output=("y",))
 
 
 def _dataset(case: Given) -> Dataset:

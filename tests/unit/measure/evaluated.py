@@ -35,4 +35,4 @@ def pairs(
 def top1(reference: np.ndarray, candidate: np.ndarray, labels: np.ndarray, step: int = N) -> AccuracyResult:
     """Evaluate with the default metric."""
     metric = resolve_metric(None, "int", reference.shape)
-    return evaluate(pairs(reference, candidate, labels, step), metric, output="y", margin=1.0)
+    return evaluate(pairs(reference, candidate, labels, step), metric, output=("y",), margin=1.0)

@@ -26,7 +26,7 @@ def faulty(reference: np.ndarray, candidate: np.ndarray, labels: np.ndarray) -> 
         )
         for start in range(0, N, 10)
     ]
-    return evaluate(cut, resolve_metric(None, "int", reference.shape), output="y")
+    return evaluate(cut, resolve_metric(None, "int", reference.shape), output=("y",))
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_a_missing_output_is_a_fault() -> None:
     """Every output of the reference is looked for in the candidate."""
     r, c, labels = outputs(5)
     pair = OutputPair({"y": r, "z": r}, {"y": c}, labels, 0, N)
-    (fault,) = evaluate([pair], None, output="y").faults
+    (fault,) = evaluate([pair], None, output=("y",)).faults
     assert (fault.output, fault.kind) == ("z", "missing")
 
 
@@ -67,7 +67,7 @@ def test_faulty_outputs_are_never_identical(given: dict[str, str]) -> None:
     """Equal values of another dtype, or all equal but one that is missing, are no proof of equal outputs."""
     r, _, labels = outputs(19)
     candidate = {"z": r, **{name: r.astype(dtype) for name, dtype in given.items()}}
-    result = evaluate([OutputPair({"y": r, "z": r}, candidate, labels, 0, N)], None, output="z")
+    result = evaluate([OutputPair({"y": r, "z": r}, candidate, labels, 0, N)], None, output=("z",))
     assert result.max_abs_error == 0.0
     assert result.identical is False
 
@@ -93,8 +93,8 @@ def test_other_scores_leave_out_a_sample_that_is_not_finite(name: str) -> None:
     metric = resolve_metric(name, "int" if name == "f1" else "float", r.shape)
     broken, finite = c.copy(), np.arange(N) != 33
     broken[33] = np.inf
-    result = evaluate(pairs(r, broken, targets), metric, output="y")
-    expected = evaluate(pairs(r[finite], c[finite], targets[finite]), metric, output="y")
+    result = evaluate(pairs(r, broken, targets), metric, output=("y",))
+    expected = evaluate(pairs(r[finite], c[finite], targets[finite]), metric, output=("y",))
     assert (result.reference, result.candidate) == (expected.reference, expected.candidate)
     assert result.faults[0].sample == 33
 
@@ -103,7 +103,9 @@ def test_an_all_broken_candidate_scores_nothing_right() -> None:
     """No sample left to compare is no crash, and neither a good score nor an equal output."""
     r, c, labels = outputs(12)
     for name in ("top1", "f1"):
-        result = evaluate(pairs(r, np.full_like(c, np.nan), labels), resolve_metric(name, "int", r.shape), output="y")
+        result = evaluate(
+            pairs(r, np.full_like(c, np.nan), labels), resolve_metric(name, "int", r.shape), output=("y",)
+        )
         assert result.candidate == (0.0 if name == "top1" else None)
         assert (result.agreement_pct, result.max_abs_error, result.identical) == (0.0, None, False)
 
@@ -138,7 +140,7 @@ SCORES = {"y": np.eye(6, 4, dtype=np.float32)}
 
 
 def check(
-    limits: Limits | None = None, *, metric: object | None = None, output: str | None = None, labels: object = None
+    limits: Limits | None = None, *, metric: object | None = None, output: tuple[str, ...] = (), labels: object = None
 ) -> tuple[Check, Data]:
     """Return a check and its opened data."""
     dataset = Dataset.from_arrays(INPUTS, labels)
@@ -162,9 +164,9 @@ def test_an_unknown_output_names_the_nearest(limit: str) -> None:
     outputs = {"scores": INPUTS, "boxes": INPUTS}
     existing, unknown = (Limits(**{limit: ((name, 1.0),)}) for name in ("boxes", "boxs"))  # type: ignore[arg-type]
     assert choose_output(check(existing)[0], outputs) == "scores"
-    assert choose_output(check(output="boxes")[0], outputs) == "boxes"
+    assert choose_output(check(output=("boxes",))[0], outputs) == "boxes"
     with pytest.raises(UsageError, match="did you mean 'boxes'"):
-        choose_output(check(output="boxs")[0], outputs)
+        choose_output(check(output=("boxs",))[0], outputs)
     with pytest.raises(UsageError, match=f"{limit} limits an output 'boxs'(.|\n)*did you mean 'boxes'"):
         choose_output(check(unknown)[0], outputs)
 

@@ -94,7 +94,7 @@ def test_only_top1_has_classes() -> None:
     r, c, labels = outputs(2)
     r, c = np.hstack([r, r - 1]), np.hstack([c, c - 1])
     for metric in (resolve_metric("top5", "int", r.shape), resolve_metric("f1", "int", r.shape), None):
-        result = evaluate(pairs(r, c, labels), metric, output=None)
+        result = evaluate(pairs(r, c, labels), metric, output=())
         assert (result.by_class, result.agreement_pct is None) == ((), False)
 
 
@@ -113,10 +113,10 @@ def test_the_first_output_is_read_unless_one_is_named() -> None:
     r, c, labels = outputs(18)
     pair = OutputPair({"y": r, "z": c}, {"y": c, "z": c}, labels, 0, N)
     metric = resolve_metric(None, "int", r.shape)
-    first, named = evaluate([pair], metric, output=None), evaluate([pair], metric, output="y")
+    first, named = evaluate([pair], metric, output=()), evaluate([pair], metric, output=("y",))
     assert (first.agreement_outputs, named.agreement_outputs) == (("y", "z"), ("y",))
     assert replace(first, agreement_outputs=("y",)) == named
-    assert evaluate([pair], metric, output="z").drop == 0.0
+    assert evaluate([pair], metric, output=("z",)).drop == 0.0
 
 
 @pytest.mark.parametrize("n", [1, 2, N])
@@ -126,7 +126,7 @@ def test_a_result_is_plain_json(n: int) -> None:
     third_party = Metric(functools.partial(f1_score, average="macro"), scale=np.float32(100))  # type: ignore[arg-type]
     own = Metric(lambda o, y: (o.argmax(axis=1) == y).astype(np.float32), scale=np.int64(100), name="own")  # type: ignore[arg-type]
     for metric in (resolve_metric(each, "int", r.shape) for each in ("top1", "f1", third_party, own)):
-        result = evaluate(pairs(r[:n], c[:n], labels[:n]), metric, output="y", margin=1.0)
+        result = evaluate(pairs(r[:n], c[:n], labels[:n]), metric, output=("y",), margin=1.0)
         json.dumps(asdict(result), allow_nan=False)
         for name, value in asdict(result).items():
             assert not isinstance(value, np.generic), name  # numpy's float64 is a float, and json takes it
@@ -139,10 +139,10 @@ def test_each_output_has_figures_of_its_own(seed: int, log_scale: int) -> None:
     r, c, _ = outputs(seed)
     scale = np.float32(10.0**log_scale)
     pair = OutputPair({"y": r, "z": scale * c}, {"y": c, "z": scale * r}, None, 0, N)
-    result = evaluate([pair], None, output=None)
+    result = evaluate([pair], None, output=())
     alone = {
-        "y": evaluate([OutputPair({"y": r}, {"y": c}, None, 0, N)], None, output="y"),
-        "z": evaluate([OutputPair({"z": scale * c}, {"z": scale * r}, None, 0, N)], None, output="z"),
+        "y": evaluate([OutputPair({"y": r}, {"y": c}, None, 0, N)], None, output=("y",)),
+        "z": evaluate([OutputPair({"z": scale * c}, {"z": scale * r}, None, 0, N)], None, output=("z",)),
     }
     for each in result.by_output:
         whole = alone[each.name]
@@ -158,7 +158,7 @@ def test_each_output_has_figures_of_its_own(seed: int, log_scale: int) -> None:
     assert worst.sqnr_db == result.sqnr_db
     for name, whole in alone.items():
         # A mark that names an output says that the others do not matter.
-        named = evaluate([pair], None, output=name)
+        named = evaluate([pair], None, output=(name,))
         assert named.by_output == result.by_output
         assert replace(named, by_output=whole.by_output) == whole
 
@@ -166,19 +166,19 @@ def test_each_output_has_figures_of_its_own(seed: int, log_scale: int) -> None:
 def test_a_named_output_that_is_identical_has_no_figures_of_another() -> None:
     """It is said to be identical, unless another one is broken: that fails the check whatever the mark names."""
     r, c, _ = outputs(5)
-    result = evaluate([OutputPair({"y": r, "z": r}, {"y": r, "z": c}, None, 0, N)], None, output="y")
+    result = evaluate([OutputPair({"y": r, "z": r}, {"y": r, "z": c}, None, 0, N)], None, output=("y",))
     assert (result.identical, result.sqnr_db, result.max_abs_error, result.worst_output) == (True, None, 0.0, None)
-    broken = evaluate([OutputPair({"y": r, "z": r}, {"y": r}, None, 0, N)], None, output="y")
+    broken = evaluate([OutputPair({"y": r, "z": r}, {"y": r}, None, 0, N)], None, output=("y",))
     assert (broken.identical, len(broken.faults)) == (False, 1)
 
 
 def test_an_output_without_a_figure_hides_behind_no_other() -> None:
     """Zeros have no cosine with anything: then there is none of the whole, and never that of the output beside it."""
     r, c, _ = outputs(1)
-    result = evaluate([OutputPair({"y": r, "z": r}, {"y": c, "z": 0 * r}, None, 0, N)], None, output=None)
+    result = evaluate([OutputPair({"y": r, "z": r}, {"y": c, "z": 0 * r}, None, 0, N)], None, output=())
     assert (result.worst_output, result.cosine) == ("z", None)
     assert result.sqnr_db == pytest.approx(0.0, abs=1e-9)
-    result = evaluate([OutputPair({"y": r, "z": 0 * r}, {"y": c, "z": r}, None, 0, N)], None, output=None)
+    result = evaluate([OutputPair({"y": r, "z": 0 * r}, {"y": c, "z": r}, None, 0, N)], None, output=())
     assert (result.worst_output, result.sqnr_db, result.cosine) == ("z", None, None)
 
 
@@ -186,8 +186,8 @@ def test_an_output_without_a_figure_hides_behind_no_other() -> None:
 def test_text_and_identical_outputs_leave_the_figures_of_the_others(beside: np.ndarray) -> None:
     """They are not the worst, whatever figure they lack."""
     r, c, _ = outputs(2)
-    alone = evaluate([OutputPair({"y": r}, {"y": c}, None, 0, N)], None, output="y")
-    result = evaluate([OutputPair({"y": r, "z": beside}, {"y": c, "z": beside}, None, 0, N)], None, output=None)
+    alone = evaluate([OutputPair({"y": r}, {"y": c}, None, 0, N)], None, output=("y",))
+    result = evaluate([OutputPair({"y": r, "z": beside}, {"y": c, "z": beside}, None, 0, N)], None, output=())
     assert (result.worst_output, result.sqnr_db, result.cosine) == ("y", alone.sqnr_db, alone.cosine)
 
 
@@ -198,7 +198,7 @@ def test_a_group_of_channels_is_as_good_as_an_output() -> None:
     joined = [OutputPair({"y": np.hstack([boxes, r])}, {"y": np.hstack([boxes, c])}, labels, 0, N)]
     channels = [ChannelGroup("y", "boxes", 1, 0, CLASSES), ChannelGroup("y", "scores", -1, CLASSES, None)]
     metric = resolve_metric(None, "int", r.shape)
-    result = evaluate(joined, metric, output="y.scores", channels=channels, margin=1.0)
+    result = evaluate(joined, metric, output=("y.scores",), channels=channels, margin=1.0)
     alone = top1(r, c, labels)
     boxes_alone = OutputError("y.boxes", None, 1.0, 0.0, 0, identical=True, group_of="y")
     assert result.by_output == (boxes_alone, replace(alone.by_output[0], name="y.scores", group_of="y"))
@@ -212,8 +212,8 @@ def test_a_dead_group_of_channels_is_a_fault() -> None:
     dead = r.copy()
     dead[:, 2:] = 0
     channels = [ChannelGroup("y", "boxes", 1, 0, 2), ChannelGroup("y", "scores", 1, 2, None)]
-    assert evaluate([OutputPair({"y": r}, {"y": dead}, None, 0, N)], None, output="y").faults == ()
-    (fault,) = evaluate([OutputPair({"y": r}, {"y": dead}, None, 0, N)], None, output="y", channels=channels).faults
+    assert evaluate([OutputPair({"y": r}, {"y": dead}, None, 0, N)], None, output=("y",)).faults == ()
+    (fault,) = evaluate([OutputPair({"y": r}, {"y": dead}, None, 0, N)], None, output=("y",), channels=channels).faults
     assert (fault.output, fault.kind) == ("y.scores", "constant")
 
 
@@ -224,7 +224,7 @@ def test_a_dead_group_of_channels_is_a_fault() -> None:
 def test_agreement_is_of_classes_only(labels: np.ndarray | None, classes: bool) -> None:
     """A label for each value says that the values of a sample are no scores of classes."""
     values = np.random.default_rng(0).random((6, 5)).astype(np.float32)
-    result = evaluate([OutputPair({"y": values}, {"y": values}, labels, 0, 6)], None, output=None)
+    result = evaluate([OutputPair({"y": values}, {"y": values}, labels, 0, 6)], None, output=())
     assert result.agreement_pct == (100.0 if classes else None)
 
 
@@ -234,7 +234,7 @@ def test_a_metric_that_gives_nan_names_the_sample() -> None:
     c[21] = np.nan
     own = Metric(lambda o, _: np.where(np.abs(o[:, 0] - r[35, 0]) < 1e-6, np.nan, 1.0), name="own")
     with pytest.raises(UsageError, match=r"'own'[\s\S]*sample 35"):
-        evaluate(pairs(r, c, labels, step=20), resolve_metric(own, "int", r.shape), output="y")
+        evaluate(pairs(r, c, labels, step=20), resolve_metric(own, "int", r.shape), output=("y",))
 
 
 @pytest.mark.parametrize("better", ["higher", "lower"])
@@ -242,7 +242,7 @@ def test_a_callable_of_0_and_1_is_tested_exactly(better: str) -> None:
     """It has top1's interval and p; counted as errors, a rise is the same drop."""
     r, c, labels = outputs(14)
     own = Metric(lambda o, y: (o.argmax(axis=1) == y) == (better == "higher"), better=better, name="own")  # type: ignore[arg-type]
-    result = evaluate(pairs(r, c, labels), resolve_metric(own, "int", r.shape), output="y", margin=1.0)
+    result = evaluate(pairs(r, c, labels), resolve_metric(own, "int", r.shape), output=("y",), margin=1.0)
     expected = top1(r, c, labels)
     for name in ("drop", "p_value", "discordant", "n_to_resolve", "reference_correct", "candidate_correct"):
         assert getattr(result, name) == getattr(expected, name), name
@@ -257,7 +257,7 @@ def test_exchanging_the_engines_exchanges_the_sign(seed: int, metric: str) -> No
     of_classes = metric in ("top1", "f1")
     targets = labels if of_classes else np.eye(CLASSES)[labels]
     resolved = resolve_metric(metric, "int" if of_classes else "float", r.shape)
-    first, second = (evaluate(pairs(*sides, targets), resolved, output="y") for sides in ((r, c), (c, r)))
+    first, second = (evaluate(pairs(*sides, targets), resolved, output=("y",)) for sides in ((r, c), (c, r)))
     assert first.drop == -(second.drop or 0.0)
     worse = first.candidate < first.reference if first.better == "higher" else first.candidate > first.reference  # type: ignore[operator]
     assert worse == ((first.drop or 0.0) > 0)
@@ -273,7 +273,7 @@ def test_a_limit_on_an_error_tells_how_many_samples_resolve_it() -> None:
     labels, r = np.zeros((400, 1)), np.full((400, 1), 1.0)
     c = r + 0.1 + 0.5 * random.random((400, 1))
     metric = resolve_metric("mae", "float", r.shape)
-    result = evaluate(pairs(r, c, labels, step=400), metric, output="y", margin=0.3)
+    result = evaluate(pairs(r, c, labels, step=400), metric, output=("y",), margin=0.3)
     assert result.drop is not None
     n = result.n_to_resolve
     assert n is not None
@@ -292,7 +292,7 @@ def test_scores_of_tokens_are_compared_token_by_token() -> None:
     labels[7] = -100
     counted = labels != -100
     metric = resolve_metric("perplexity", "int", r.shape)
-    results = [evaluate(pairs(r, c, labels, step), metric, output="y") for step in (N, 7)]
+    results = [evaluate(pairs(r, c, labels, step), metric, output=("y",)) for step in (N, 7)]
     for result in results:
         same = (r.argmax(2) == c.argmax(2))[counted]
         assert result.agreement_pct == pytest.approx(100 * same.mean())
@@ -302,7 +302,7 @@ def test_scores_of_tokens_are_compared_token_by_token() -> None:
         assert result.drop == pytest.approx((result.candidate or 0) - (result.reference or 0))
         assert result.drop_ci is not None
         assert (result.worst_class, result.by_class, result.chance) == (None, (), None)
-    unlabelled = evaluate(pairs(r, c, None), None, output="y")
+    unlabelled = evaluate(pairs(r, c, None), None, output=("y",))
     assert (unlabelled.agreement_pct, unlabelled.kl) == (None, None)
 
 
@@ -311,7 +311,7 @@ def test_a_token_that_is_not_finite_does_not_agree() -> None:
     r = np.tile(np.eye(3, dtype=np.float32), (2, 1, 1))
     c = r.copy()
     c[1, 0] = np.nan  # whose largest place is the first, as the reference's
-    result = evaluate(pairs(r, c, np.zeros((2, 3), int)), None, output="y")
+    result = evaluate(pairs(r, c, np.zeros((2, 3), int)), None, output=("y",))
     assert result.agreement_pct == pytest.approx(100 * 5 / 6)
     assert result.kl == 0.0
     assert [fault.kind for fault in result.faults] == ["not finite"]
@@ -321,6 +321,6 @@ def test_texts_are_compared_word_by_word() -> None:
     """With labels or without; numbers are not."""
     r, c = (np.array(side, object) for side in (["a b", "c", "d e"], ["a b", "x", "d"]))
     for labels in (None, np.array(["a b", "c", "d e"], object)):
-        result = evaluate(pairs(r, c, labels, 2), None, output="y")
+        result = evaluate(pairs(r, c, labels, 2), None, output=("y",))
         assert result.agreement_pct == pytest.approx(100 * (1 + 0 + 0.5) / 3)
-    assert evaluate(pairs(np.arange(3), np.arange(3), None), None, output="y").agreement_pct is None
+    assert evaluate(pairs(np.arange(3), np.arange(3), None), None, output=("y",)).agreement_pct is None

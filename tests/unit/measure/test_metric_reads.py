@@ -75,7 +75,7 @@ def scored(fn: Fn | None, seed: int, step: int) -> AccuracyResult:
     """Evaluate in chunks of `step` samples by a function, or without a metric."""
     r, c, labels = outputs(seed)
     metric = None if fn is None else resolve_metric(Metric(fn, name="own"), "int", r.shape)
-    return evaluate(pairs(r, c, labels, step), metric, output=None)
+    return evaluate(pairs(r, c, labels, step), metric, output=())
 
 
 def apart(result: AccuracyResult) -> AccuracyResult:
@@ -107,7 +107,7 @@ def test_the_users_data_and_what_an_engine_keeps_stay_as_they_are(writer: str) -
     r, c, labels = outputs(5)
     before = [side.copy() for side in (r, c, labels)]
     metric = resolve_metric(Metric(WRITERS[writer](), name="own"), "int", r.shape)
-    first, again = (evaluate(pairs(r, c, labels, 7), metric, output=None) for _ in range(2))
+    first, again = (evaluate(pairs(r, c, labels, 7), metric, output=()) for _ in range(2))
     assert first == again
     for side, was in zip((r, c, labels), before, strict=True):
         np.testing.assert_array_equal(side, was)
@@ -124,7 +124,7 @@ def test_labels_that_are_objects_stay_as_they_are() -> None:
         return [bool(one["accepted"]) and row.argmax() == one["accepted"].pop() for row, one in both]
 
     metric = resolve_metric(Metric(used_up), "object", r.shape)
-    result = evaluate(pairs(r, r, annotations, 11), metric, output=None)
+    result = evaluate(pairs(r, r, annotations, 11), metric, output=())
     assert result.reference == pytest.approx(100 * np.mean(r.argmax(axis=1) == labels))
     assert result.drop == 0.0
     assert [one["accepted"] for one in annotations] == [[label] for label in labels]
@@ -142,7 +142,7 @@ def test_groups_of_channels_are_views_of_one_output() -> None:
 
     metric = resolve_metric(Metric(cleared), "int", (N, 3))
     results = [
-        evaluate([OutputPair({"y": r.copy()}, {"y": c.copy()}, labels, 0, N)], each, output="y.few", channels=groups)
+        evaluate([OutputPair({"y": r.copy()}, {"y": c.copy()}, labels, 0, N)], each, output=("y.few",), channels=groups)
         for each in (metric, None)
     ]
     assert apart(results[0]) == apart(results[1])

@@ -24,9 +24,7 @@ def repeated(
     """Evaluate so many samples, each `times` times, in chunks that do not end where a repetition does."""
     r, c, labels = (np.concatenate([side[:different]] * times) for side in outputs(seed))
     chosen = resolve_metric(metric, "int", r.shape)
-    return evaluate(
-        pairs(r, c, labels, 77), chosen, output=None, margin=1.0, n_different=different if counted else None
-    )
+    return evaluate(pairs(r, c, labels, 77), chosen, output=(), margin=1.0, n_different=different if counted else None)
 
 
 @given(times=st.integers(1, 6), seed=st.integers(0, 1000), different=st.integers(2, 60))
@@ -61,7 +59,7 @@ def test_copies_narrow_no_bootstrap(metric: str | Metric) -> None:
 def test_copies_without_labels_agree_as_before() -> None:
     """There are no right answers to have skill in."""
     r, c, _ = outputs(4)
-    result = evaluate(pairs(r, c, None), None, output=None, n_different=30)
+    result = evaluate(pairs(r, c, None), None, output=(), n_different=30)
     assert result.agreement_pct == 100 * np.mean(r.argmax(axis=1) == c.argmax(axis=1))
     assert (result.chance, result.skill_lost) == (None, False)
 
@@ -81,7 +79,7 @@ def test_few_pictures_many_times_pass_no_tight_limit(n_different: int) -> None:
     labels = np.arange(300) % n_different % 4
     scores = np.eye(4, dtype=np.float32)[labels]
     result = evaluate(
-        pairs(scores, scores, labels), resolve_metric(None, "int", scores.shape), output=None, n_different=n_different
+        pairs(scores, scores, labels), resolve_metric(None, "int", scores.shape), output=(), n_different=n_different
     )
     verdicts = list(accuracy_verdicts(LIMITS, result, None))
     assert {verdict.status for verdict in verdicts} == {INCONCLUSIVE}
@@ -97,8 +95,8 @@ def test_a_handful_of_copies_changes_no_verdict() -> None:
     limits = Limits(max_drop=1.0, min_ratio=0.98, min_accuracy=97, min_agreement=99)
     metric = resolve_metric(None, "int", reference.shape)
     for n_different in (None, 1000, 901):
-        result = evaluate(pairs(reference, candidate, labels), metric, output=None, n_different=n_different)
-        verdicts = doubt_worthless_scores(accuracy_verdicts(limits, result, None), result, None)
+        result = evaluate(pairs(reference, candidate, labels), metric, output=(), n_different=n_different)
+        verdicts = doubt_worthless_scores(accuracy_verdicts(limits, result, None), result, ())
         assert {verdict.status for verdict in verdicts} == {PASS}
 
 
@@ -109,6 +107,6 @@ def test_luck_is_that_of_the_different_samples() -> None:
     scores = np.eye(5, dtype=np.float32)[answered]
     metric = resolve_metric(None, "int", scores.shape)
     for n_different, status in ((10, INCONCLUSIVE), (1000, PASS)):
-        result = evaluate(pairs(scores, scores, labels), metric, output=None, n_different=n_different)
-        verdicts = doubt_worthless_scores(accuracy_verdicts(Limits(max_drop=50), result, None), result, None)
+        result = evaluate(pairs(scores, scores, labels), metric, output=(), n_different=n_different)
+        verdicts = doubt_worthless_scores(accuracy_verdicts(Limits(max_drop=50), result, None), result, ())
         assert [verdict.status for verdict in verdicts] == [status]

@@ -40,10 +40,10 @@ def chunks(reference: Side, candidate: Side, labels: np.ndarray | None, step: in
 
 
 def compared(
-    reference: Side, candidate: Side, labels: np.ndarray | None = None, output: str | None = None, step: int = 90
+    reference: Side, candidate: Side, labels: np.ndarray | None = None, output: tuple[str, ...] = (), step: int = 90
 ) -> AccuracyResult:
     """Evaluate with the default metric of the output that it reads."""
-    shape = reference[output or "a"].shape
+    shape = reference[(*output, "a")[0]].shape
     metric = None if labels is None else resolve_metric(None, "int", shape)
     return evaluate(chunks(reference, candidate, labels, step), metric, output=output)
 
@@ -69,10 +69,10 @@ def test_a_destroyed_head_beside_a_good_one_passes_no_agreement(second: str, lab
     (verdict,) = accuracy_verdicts(Limits(min_agreement=90), result, None)
     assert verdict.status is Status.FAIL
     assert verdict.reason.endswith("; output 'b' is the worst of 2")
-    named = compared({"a": first, "b": head}, {"a": near(first, 4), "b": other}, labels, "a")
+    named = compared({"a": first, "b": head}, {"a": near(first, 4), "b": other}, labels, ("a",))
     assert named.agreement_outputs == ("a",)
     assert [each.status for each in accuracy_verdicts(Limits(min_agreement=90), named, None)] == [Status.PASS]
-    assert note_unread_outputs(Limits(min_agreement=90), named, "a") == (
+    assert note_unread_outputs(Limits(min_agreement=90), named, ("a",)) == (
         f"no limit reads output 'b' (SQNR {sqnr(head, other)} dB)",
     )
 
@@ -96,7 +96,7 @@ def test_an_output_without_classes_is_no_part_of_agreement(name: str, shape: tup
     assert result.agreement_outputs == ("a",)
     limits = Limits(min_agreement=95, max_drop=5.0)
     assert {verdict.status for verdict in accuracy_verdicts(limits, result, None)} == {Status.PASS}
-    (note,) = note_unread_outputs(limits, result, None)
+    (note,) = note_unread_outputs(limits, result, ())
     assert note.startswith(f"no limit reads output '{name}' (SQNR ")
 
 

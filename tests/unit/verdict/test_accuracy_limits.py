@@ -228,9 +228,9 @@ def test_one_of_two_outputs_is_named() -> None:
     """By itself where the limit is for it alone, as the worst where it is for both."""
     both = replace(ERRORS, by_output=(OUTPUT, replace(OUTPUT, name="boxes", sqnr_db=30.0)))
     for limits, output, where in (
-        (Limits(min_sqnr_db=20), None, "in output 'scores', the worst of 2"),
-        (Limits(min_sqnr_db=20), "scores", "in output 'scores'"),
-        (Limits(min_sqnr_db=(("scores", 20),)), None, "in output 'scores'"),
+        (Limits(min_sqnr_db=20), (), "in output 'scores', the worst of 2"),
+        (Limits(min_sqnr_db=20), ("scores",), "in output 'scores'"),
+        (Limits(min_sqnr_db=(("scores", 20),)), (), "in output 'scores'"),
     ):
         (result,) = accuracy_verdicts(limits, both, None, output)
         assert (result.status, result.reason) == (FAIL, f"17.7 dB is below 20 dB {where}")
@@ -241,12 +241,12 @@ SCORES = OutputError("scores", sqnr_db=17.7, cosine=0.99, max_abs_error=0.2, sam
 TEXT = OutputError("names")
 
 
-def judged(limits: Limits, *outputs: OutputError, output: str | None = None) -> list[Verdict]:
+def judged(limits: Limits, *outputs: OutputError, output: tuple[str, ...] = ()) -> list[Verdict]:
     """Return the verdicts on these outputs."""
     return list(accuracy_verdicts(limits, AccuracyResult(n=10, by_output=outputs), None, output))
 
 
-def worst(limits: Limits, *outputs: OutputError, output: str | None = None) -> Verdict:
+def worst(limits: Limits, *outputs: OutputError, output: tuple[str, ...] = ()) -> Verdict:
     """Return the single verdict that `limits` asks for."""
     (verdict,) = judged(limits, *outputs, output=output)
     return verdict
@@ -275,7 +275,7 @@ def test_not_measured_is_never_pass(limit: str, outputs: tuple[OutputError, ...]
 def test_a_dict_judges_each_output_that_it_names() -> None:
     """By its own limit, whatever ``output`` says; an output that is not named has none."""
     limit: OutputLimit = (("scores", 17.0), ("boxes", 60.0))
-    result = judged(Limits(min_sqnr_db=limit), BOXES, SCORES, TEXT, output="scores")
+    result = judged(Limits(min_sqnr_db=limit), BOXES, SCORES, TEXT, output=("scores",))
     assert [(verdict.limit, verdict.allowed, verdict.observed, verdict.status) for verdict in result] == [
         ("min_sqnr_db[scores]", 17.0, 17.7, Status.PASS),
         ("min_sqnr_db[boxes]", 60.0, 56.0, Status.FAIL),
@@ -285,15 +285,16 @@ def test_a_dict_judges_each_output_that_it_names() -> None:
 @pytest.mark.parametrize(
     ("limit", "output", "expected"),
     [
-        (20.0, None, [("min_sqnr_db", 17.7)]),
-        (20.0, "y", [("min_sqnr_db", 17.7)]),
-        (20.0, "y.boxes", [("min_sqnr_db", 56.0)]),
-        ((("y.boxes", 50.0),), None, [("min_sqnr_db[y.boxes]", 56.0)]),
-        ((("y", 50.0),), None, [("min_sqnr_db[y]", 17.7)]),
+        (20.0, (), [("min_sqnr_db", 17.7)]),
+        (20.0, ("y",), [("min_sqnr_db", 17.7)]),
+        (20.0, ("y.boxes",), [("min_sqnr_db", 56.0)]),
+        (20.0, ("z", "y.boxes"), [("min_sqnr_db", 56.0)]),
+        ((("y.boxes", 50.0),), (), [("min_sqnr_db[y.boxes]", 56.0)]),
+        ((("y", 50.0),), (), [("min_sqnr_db[y]", 17.7)]),
     ],
 )
 def test_groups_of_channels_are_judged_as_outputs(
-    limit: OutputLimit, output: str | None, expected: list[tuple[str, float]]
+    limit: OutputLimit, output: tuple[str, ...], expected: list[tuple[str, float]]
 ) -> None:
     """The output that they are of stands for all of them: its worst group decides."""
     groups = (replace(BOXES, name="y.boxes", group_of="y"), replace(SCORES, name="y.scores", group_of="y"))

@@ -55,40 +55,40 @@ def outputs(**constant: bool) -> AccuracyResult:
     ("accuracy", "output", "doubts"),
     [
         (TOP1, None, ()),
-        (replace(TOP1, reference=10.1, chance=10.0), None, ()),
-        (replace(TOP1, reference=0.1), None, ()),
+        (replace(TOP1, reference=10.1, chance=10.0), (), ()),
+        (replace(TOP1, reference=0.1), (), ()),
         (
             replace(TOP1, reference=10.0, chance=12.5),
-            None,
+            (),
             ("the reference itself scores 10 %, and answers score up to 12.5 % without a look at the samples",),
         ),
         (
             replace(TOP1, unit="", reference=0.25, chance=0.5),
-            None,
+            (),
             ("the reference itself scores 0.25, and answers score up to 0.5 without a look at the samples",),
         ),
-        (replace(TOP1, reference=0.0), None, ("the reference itself scores 0 %",)),
-        (replace(TOP1, unit="", reference=0.0), None, ()),
-        (replace(TOP1, reference=None, chance=10.0), None, ()),
-        (replace(HINGE, reference=0.0, chance=1.0), None, ()),
+        (replace(TOP1, reference=0.0), (), ("the reference itself scores 0 %",)),
+        (replace(TOP1, unit="", reference=0.0), (), ()),
+        (replace(TOP1, reference=None, chance=10.0), (), ()),
+        (replace(HINGE, reference=0.0, chance=1.0), (), ()),
         (
             replace(TOP1, reference=0.0, by_output=(OutputError("y", reference_constant=True),)),
-            None,
+            (),
             ("the reference gives every sample the same 'y'", "the reference itself scores 0 %"),
         ),
-        (replace(TOP1, by_output=(OutputError("yes", reference_constant=True),)), "y", ()),
-        (outputs(a=False, b=True), None, ()),
-        (outputs(a=False, b=True), "b", ("the reference gives every sample the same 'b'",)),
+        (replace(TOP1, by_output=(OutputError("yes", reference_constant=True),)), ("y",), ()),
+        (outputs(a=False, b=True), (), ()),
+        (outputs(a=False, b=True), ("b",), ("the reference gives every sample the same 'b'",)),
         # The metric reads the whole output, which is compared in its groups only.
-        (outputs(**{"y.boxes": True, "y.scores": False, "z": False}), "y", ()),
+        (outputs(**{"y.boxes": True, "y.scores": False, "z": False}), ("y",), ()),
         (
             outputs(**{"y.boxes": True, "y.scores": True, "z": False}),
-            "y",
+            ("y",),
             ("the reference gives every sample the same 'y'",),
         ),
     ],
 )
-def test_doubts_about_the_reference(accuracy: AccuracyResult, output: str | None, doubts: tuple[str, ...]) -> None:
+def test_doubts_about_the_reference(accuracy: AccuracyResult, output: tuple[str, ...], doubts: tuple[str, ...]) -> None:
     """A constant output and a score of chance or 0 % are told with their figures."""
     assert reference_doubts(accuracy, output) == doubts
 
@@ -111,8 +111,8 @@ def test_a_pass_against_a_reference_that_knows_nothing(limit: str, status: Statu
     """What is about scores is taken back with the doubts; what is not is left."""
     doubtful = replace(TOP1, reference=0.0, by_output=(OutputError("y", reference_constant=True),))
     broken, fine = Verdict(limit, 1.0, 0.5, FAIL, ""), Verdict(limit, 1.0, 0.5, PASS, "0.5 is fine")
-    assert list(doubt_worthless_scores([broken, fine], TOP1, None)) == [broken, fine]
-    still_broken, result = doubt_worthless_scores([broken, fine], doubtful, None)
+    assert list(doubt_worthless_scores([broken, fine], TOP1, ())) == [broken, fine]
+    still_broken, result = doubt_worthless_scores([broken, fine], doubtful, ())
     assert still_broken == broken
     reason = (
         "0.5 is fine, but the reference gives every sample the same 'y' and the reference itself scores 0 %, "
@@ -125,7 +125,7 @@ def test_a_limit_on_an_output_passes_only_if_its_reference_varies() -> None:
     """Whatever the score of the output that the metric of the mark reads."""
     fine = Verdict("max_drop[mask]", 1.0, 0.5, PASS, "0.5 is fine")
     accuracy = replace(TOP1, by_output=(OutputError("y"), OutputError("mask", reference_constant=True)))
-    (result,) = doubt_worthless_scores([fine], accuracy, None)
+    (result,) = doubt_worthless_scores([fine], accuracy, ())
     assert result.status is INCONCLUSIVE
     assert "the reference gives every sample the same 'mask'" in result.reason
 
@@ -273,24 +273,24 @@ OF_THREE = replace(
 @pytest.mark.parametrize(
     ("limits", "output", "note"),
     [
-        (Limits(max_drop=1.0), None, "no limit reads output 'boxes' (SQNR -2.85 dB) and 3 more"),
-        (Limits(min_agreement=99), None, "no limit reads output 'boxes' (SQNR -2.85 dB) and 2 more"),
-        (Limits(max_drop_increase=1.0), "boxes", "no limit reads output 'z' (SQNR 10 dB) and 3 more"),
-        (Limits(min_sqnr_db=20), "y", "no limit reads output 'boxes' (SQNR -2.85 dB) and 3 more"),
-        (Limits(min_sqnr_db=(("part", 20), ("boxes", 1))), None, "no limit reads output 'z' (SQNR 10 dB) and 2 more"),
-        (Limits(max_drop=1.0, min_cosine=(("z", 0.9), ("boxes", 0.1), ("part.a", 0.9))), None, "output 'names'"),
+        (Limits(max_drop=1.0), (), "no limit reads output 'boxes' (SQNR -2.85 dB) and 3 more"),
+        (Limits(min_agreement=99), (), "no limit reads output 'boxes' (SQNR -2.85 dB) and 2 more"),
+        (Limits(max_drop_increase=1.0), ("boxes",), "no limit reads output 'z' (SQNR 10 dB) and 3 more"),
+        (Limits(min_sqnr_db=20), ("y",), "no limit reads output 'boxes' (SQNR -2.85 dB) and 3 more"),
+        (Limits(min_sqnr_db=(("part", 20), ("boxes", 1))), (), "no limit reads output 'z' (SQNR 10 dB) and 2 more"),
+        (Limits(max_drop=1.0, min_cosine=(("z", 0.9), ("boxes", 0.1), ("part.a", 0.9))), (), "output 'names'"),
         (
             Limits(max_drop=(("z", 1.0), ("part", 1.0))),
-            None,
+            (),
             "no limit reads output 'boxes' (SQNR -2.85 dB) and 2 more",
         ),
-        (Limits(max_drop=(("group", 1.0), ("boxes", 1.0))), None, "no limit reads output 'z' (SQNR 10 dB) and 2 more"),
-        (Limits(max_drop=1.0, min_sqnr_db=20), None, ""),
-        (Limits(max_drop=1.0, max_abs_error=0.0), None, ""),
-        (Limits(min_speedup=2.0, min_coverage=90.0), None, ""),
+        (Limits(max_drop=(("group", 1.0), ("boxes", 1.0))), (), "no limit reads output 'z' (SQNR 10 dB) and 2 more"),
+        (Limits(max_drop=1.0, min_sqnr_db=20), (), ""),
+        (Limits(max_drop=1.0, max_abs_error=0.0), (), ""),
+        (Limits(min_speedup=2.0, min_coverage=90.0), (), ""),
     ],
 )
-def test_outputs_that_no_limit_reads_are_named(limits: Limits, output: str | None, note: str) -> None:
+def test_outputs_that_no_limit_reads_are_named(limits: Limits, output: tuple[str, ...], note: str) -> None:
     """The farthest of those that differ; none where a limit is on every output, or no limit is on accuracy."""
     notes = note_unread_outputs(limits, OF_THREE, output)
     assert [each.endswith(note) for each in notes] == [True] * bool(note)

@@ -41,8 +41,8 @@ def judged(
 ) -> tuple[list[Verdict], AccuracyResult]:
     """Evaluate one output ``y`` in chunks, and judge it as a check does."""
     chosen = None if labels is None else resolve_metric(metric, "int", reference.shape)
-    result = evaluate(pairs(reference, candidate, labels, CHUNK), chosen, output=None, margin=limits.margin)
-    return list(doubt_worthless_scores(accuracy_verdicts(limits, result, None), result, None)), result
+    result = evaluate(pairs(reference, candidate, labels, CHUNK), chosen, output=(), margin=limits.margin)
+    return list(doubt_worthless_scores(accuracy_verdicts(limits, result, None), result, ())), result
 
 
 def statuses(*args: object, **more: object) -> list[Status]:
@@ -247,7 +247,7 @@ def test_a_constant_output_beside_others_is_left() -> None:
     reference = numbers = np.random.default_rng(0).normal(size=(40, 4))
     priors = np.tile(numbers[:1], (40, 1))
     pair = OutputPair({"y": reference, "priors": priors}, {"y": reference + 1e-4, "priors": priors}, None, 0, 40)
-    result = evaluate([pair], None, output=None)
+    result = evaluate([pair], None, output=())
     assert [verdict.status for verdict in accuracy_verdicts(Limits(min_sqnr_db=40.0), result, None)] == [PASS]
     assert [each.status for each in accuracy_verdicts(Limits(min_sqnr_db=(("priors", 40.0),)), result, None)] == [
         INCONCLUSIVE
