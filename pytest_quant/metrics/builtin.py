@@ -5,16 +5,20 @@ All read outputs (n, ...) and labels (n, ...), and keep only a few numbers for e
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
 from importlib.metadata import EntryPoint
+from operator import index
 
 import numpy as np
 
 from pytest_quant.errors import UsageError, nearest
 from pytest_quant.metrics.classes import perplexity, token_losses
+from pytest_quant.metrics.detection import AVERAGES, share_kept
 from pytest_quant.metrics.metric import Array, Metric, ResolvedMetric, ratio_metric, resolve_wrapped
+from pytest_quant.metrics.segmentation import MIOU
 from pytest_quant.metrics.texts import character_counts, exact_matches, word_counts
 from pytest_quant.readers import find_registered
 
@@ -59,6 +63,54 @@ def _top5_right(outputs: Array, labels: Array) -> Array:
     own = np.take_along_axis(outputs, wanted, axis=1)
     earlier = np.arange(outputs.shape[1]) < wanted
     return np.asarray(np.sum((outputs > own) | ((outputs == own) & earlier), axis=1) < _TOP)
+
+
+def _relevant(labels: Array, items: int) -> Array:
+    """Return a mask (n, items) of labels that are indices (n,), lists of them, filled up by numbers below 0, or masks.
+
+    Raises
+    ------
+    UsageError : an index is no whole number, or no item has it.
+    """
+    if labels.dtype.kind in "iu" and labels.shape[1:] == (items,) and np.isin(labels, (0, 1)).all():
+        return np.asarray(labels != 0)
+    mask = np.zeros((len(labels), items), bool)
+    for row, label in zip(mask, labels, strict=True):
+        try:
+            places = np.array([index(item) for item in np.ravel(label)], np.int64)
+        except TypeError:
+            places = np.array([items])
+        if np.any(places >= items):
+            raise UsageError(
+                "a label of recall@k is no index of an item",
+                value=f"{label!r:.100}",
+                allowed=f"whole numbers from 0 to {items - 1}: one, or a list of those relevant; or a mask of 0 and 1",
+                fix="map the items of the labels to the columns of the output",
+            )
+        row[places[places >= 0]] = True
+    return mask
+
+
+def _recall(outputs: Array, labels: Array, k: int) -> Array:
+    """Return the share of the relevant items among the k of largest score, (n,); NaN where no item is relevant.
+
+    Of equal scores the lower index ranks first.
+    """
+    if outputs.ndim != 2 or outputs.shape[1] <= k:
+        raise UsageError(
+            f"the metric 'recall@{k}' needs an output (n, items) of more than {k} items",
+            value=f"an output of shape {outputs.shape}",
+            fix="name the output with a score for each item, output='...', or lower k",
+        )
+    relevant = _relevant(labels, outputs.shape[1])
+    first = np.argsort(-outputs.astype(np.float64), axis=1, kind="stable")[:, :k]
+    found, wanted = np.take_along_axis(relevant, first, axis=1).sum(axis=1), relevant.sum(axis=1)
+    return np.asarray(np.divide(found, wanted, out=np.full(len(found), np.nan), where=wanted > 0))
+
+
+def _recall_at(name: str, k: float) -> ResolvedMetric:
+    statistics = partial(_recall, k=int(k))
+    return ResolvedMetric(name, "higher", "%", statistics, _percent_mean, rate=_PERCENT, reads_objects=True)
 
 
 def _flat(outputs: Array, labels: Array) -> tuple[Array, Array]:
@@ -117,13 +169,31 @@ BUILTIN = {
         ratio_metric("cer", "lower", "%", character_counts),
         ResolvedMetric("perplexity", "lower", "", token_losses, perplexity, reads_objects=True, is_ratio=True),
         ResolvedMetric("cosine", "higher", "", _cosine, _mean, rate=1.0),
+        MIOU,
+        *AVERAGES,
     )
 }
+
+_NUMBERED: dict[str, tuple[Callable[[str, float], ResolvedMetric], Callable[[float], bool], str]] = {
+    "match": (share_kept, lambda number: 0.0 < number <= 1.0, "match@0.5"),
+    "recall": (_recall_at, lambda number: number >= 1.0 and number.is_integer(), "recall@10"),
+}
+"""Metrics with a number in their names: how each is made, which numbers it takes, and an example."""
 
 GROUP = "pytest_quant.metrics"
 
 
-_OTHER_NAMES = {"acc": "top1", "accuracy": "top1", "em": "exact_match", "ppl": "perplexity"}
+_OTHER_NAMES = {
+    "acc": "top1",
+    "accuracy": "top1",
+    "em": "exact_match",
+    "ppl": "perplexity",
+    "iou": "miou",
+    "jaccard": "miou",
+    "map@0.5": "map50",
+    "map@50": "map50",
+    "ap50": "map50",
+}
 
 
 @cache
@@ -136,7 +206,12 @@ def metric_by_name(name: str) -> ResolvedMetric | Metric:
     """
     table: dict[str, ResolvedMetric | EntryPoint] = {**BUILTIN, **find_registered(GROUP, "metric", BUILTIN)}
     if name not in table:
-        raise UsageError(f"unknown metric '{name}'", allowed=nearest(name, table, _OTHER_NAMES))
+        kind, _, number = name.partition("@")
+        make, takes, _ = _NUMBERED.get(kind, (None, None, ""))
+        if make and takes and re.fullmatch(r"\d+(\.\d+)?", number, re.ASCII) and takes(float(number)):
+            return make(f"{kind}@{float(number):g}", float(number))
+        known = *table, *(example for _, _, example in _NUMBERED.values())
+        raise UsageError(f"unknown metric '{name}'", allowed=nearest(name, known, _OTHER_NAMES))
     metric = table[name]
     if isinstance(metric, ResolvedMetric):
         return metric

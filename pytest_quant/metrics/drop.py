@@ -7,6 +7,7 @@ import json
 import math
 import timeit
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -29,6 +30,8 @@ from pytest_quant.stats.paired import (
 # What one bootstrap may take. A slower one has fewer resamples, of a few fixed counts: on machines where the same count
 # fits, equal data give an equal interval.
 MOST_S = 120.0
+# For a metric that prepares itself for it, a fast score of many samples, which nobody expects to wait for.
+_MOST_PREPARED_S = 15.0
 
 _FAR = 2.0
 """Distance of a limit from the drop, over that of an end of its interval, from which more resamples do not decide."""
@@ -331,13 +334,14 @@ def _bootstrap(
         # So many that differ show by themselves how far they do.
         span = 0.0
     better, worse = (reference, candidate) if metric.better == "higher" else (candidate, reference)
+    better, worse, aggregate = _prepare(metric, better, worse)
     efforts = COSTLY if metric.costly else (USUAL, *COSTLY)
 
     def drawn(effort: Resampling) -> Resampled | None:
         return paired_bootstrap(
             better,
             worse,
-            metric.aggregate,
+            aggregate,
             confidence=result.confidence,
             effort=effort,
             span=span,
@@ -352,8 +356,9 @@ def _bootstrap(
         # A third party's warnings were shown when all samples were scored; resamples would repeat them.
         warnings.simplefilter("ignore")
         # Another process may interrupt one of the calls.
-        score_s = min(timeit.repeat(lambda: metric.aggregate(better), timer=REAL.perf_counter, number=1, repeat=2))
-        fitting = [effort for effort in (DECIDING, *efforts) if effort.lasts_s(score_s, len(better)) <= MOST_S]
+        score_s = min(timeit.repeat(lambda: aggregate(better), timer=REAL.perf_counter, number=1, repeat=2))
+        most_s = MOST_S if metric.prepare is None else _MOST_PREPARED_S
+        fitting = [effort for effort in (DECIDING, *efforts) if effort.lasts_s(score_s, len(better)) <= most_s]
         most = f"of {efforts[0].resamples} resamples of the drop"
         drops = drawn(DECIDING) if metric.costly and margin is not None and fitting else None
         if drops and margin is not None and abs(margin - drop) > _FAR * max(drops.high - drop, drop - drops.low):
@@ -362,7 +367,7 @@ def _bootstrap(
             drops = drawn(fitting[1]) if fitting[1:] else None
             if len(fitting) <= len(efforts):
                 number = fitting[1].resamples if fitting[1:] else 0
-                slow = f"one score of '{metric.name}' takes {score_s:.2g} s, all may take {MOST_S:g} s"
+                slow = f"one score of '{metric.name}' takes {score_s:.2g} s, all may take {most_s:g} s"
                 note = f"{number} {most}: {slow}; next: fewer samples"
     # Of scores that are all 0 nothing says how far another sample's could lie from it.
     if drops is None or drops.low == drops.high:
@@ -376,9 +381,18 @@ def _bootstrap(
     return note, needed, Interval(drops.low, drops.high), own
 
 
+def _prepare(metric: ResolvedMetric, better: Array, worse: Array) -> tuple[Array, Array, Callable[[Array], float]]:
+    """Return rows of both sides to draw from and the score of such rows; prepared rows are (side, index)."""
+    if metric.prepare is None:
+        return better, worse, metric.aggregate
+    scores, n = (metric.prepare(better), metric.prepare(worse)), len(better)
+    better, worse = (np.stack([np.full(n, side), np.arange(n)], axis=1) for side in (0, 1))
+    return better, worse, lambda rows: scores[rows[0, 0]](rows[:, 1])
+
+
 def _count_different(reference: Array, candidate: Array, units: Array) -> int:
     """Return in how many units the two sides have other rows; of rows that cannot be compared, all."""
-    if reference.dtype.hasobject:
+    if reference.dtype.names and reference.dtype.hasobject:
         return len(np.unique(units))
     differ = (reference != candidate).reshape(len(reference), -1).any(axis=1)
     return len(np.unique(units[differ]))

@@ -138,6 +138,8 @@ class ResolvedMetric:
     fewest_classes : smallest number of classes with which an answer can be wrong.
     costly : `aggregate` calls a third party over all samples, so that it is resampled less often.
     is_ratio : `aggregate` is of sums over the samples, as a ratio of two is, and no mean of their own scores.
+    prepare : rows of all samples -> a function from the indices of any of them to their score, which costs less than
+        `aggregate` at each resample; ``None`` where there is no quicker way.
     identity : names what `aggregate` calls, its version and options; empty where they cannot be known.
     progress : is called with how far a long computation is, for the user.
     kept : returns the text that an earlier run computed under an equal key, else, or where that is empty, computes it.
@@ -155,6 +157,7 @@ class ResolvedMetric:
     fewest_classes: int = 2
     costly: bool = False
     is_ratio: bool = False
+    prepare: Callable[[Array], Callable[[Array], float]] | None = None
     identity: str = ""
     outputs: Literal["one", "named", "all"] = "one"
     against_reference: bool = False

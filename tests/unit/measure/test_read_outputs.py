@@ -31,8 +31,8 @@ def chunks(reference: Side, candidate: Side) -> Iterator[OutputPair]:
     """Cut both sides into chunks of seven samples, labelled by their place."""
     for start in range(0, N, STEP):
         rows = slice(start, start + STEP)
-        sides = ({name: array[rows] for name, array in side.items()} for side in (reference, candidate))
-        yield OutputPair(*sides, np.arange(N)[rows], start, len(reference["depth"][rows]))
+        ours, theirs = ({name: array[rows] for name, array in side.items()} for side in (reference, candidate))
+        yield OutputPair(ours, theirs, np.arange(N)[rows], start, len(reference["depth"][rows]))
 
 
 def scored(fn: Any, *output: str, outputs: Any = "named", seed: int = 2, **more: Any) -> AccuracyResult:

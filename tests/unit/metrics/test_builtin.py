@@ -36,6 +36,9 @@ def test_what_each_metric_tells_the_evaluation() -> None:
         "wer": ("lower", "%", None, None, False, True, False),
         "cer": ("lower", "%", None, None, False, True, False),
         "perplexity": ("lower", "", None, None, False, True, False),
+        "miou": ("higher", "%", None, None, False, False, False),
+        "map": ("higher", "%", None, None, False, True, True),
+        "map50": ("higher", "%", None, None, False, True, True),
     }
     assert {name: each.name for name, each in BUILTIN.items()} == {name: name for name in properties}
 
@@ -106,7 +109,7 @@ def test_a_third_partys_metric_stands_beside_the_built_in_ones(installed: list[E
     result = resolve_metric("largest", "int", (1, 3))
     assert result is not None
     assert (result.name, result.better, result.unit) == ("largest", "higher", "logit")
-    known = "cer, cosine, exact_match, f1, largest, mae, perplexity, rmse, top1, top5, wer"
+    known = "cer, cosine, exact_match, f1, largest, mae, map, map50, match@0.5, miou, perplexity, recall@10, rmse, top1"
     with pytest.raises(UsageError, match=f"known: {known}"):
         metric_by_name("sharpe")
 
