@@ -15,7 +15,6 @@ from pytest_quant.marks import NAME
 from pytest_quant.metrics import Metric, metric_by_name
 from pytest_quant.metrics.metric import OF_ERRORS, is_of_errors
 from pytest_quant.readers import (
-    NUMBER,
     Key,
     Reader,
     choice_of,
@@ -25,12 +24,9 @@ from pytest_quant.readers import (
     make_reader,
     option,
     read_values,
-    refuse_share,
 )
 from pytest_quant.spec import (
     LIMITS,
-    OWN_SCORES,
-    PARTS,
     PRECISIONS,
     PROCESSORS,
     REFERENCE_PRECISIONS,
@@ -183,11 +179,20 @@ def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
+MetricSource = str | Metric | dict[str, str | Metric]
+
+
 def _metric(value: object) -> str | Metric | None:
     if isinstance(value, str):
         # An unknown name is a `UsageError` that names the nearest.
         metric_by_name(value)
     return value if isinstance(value, (str, Metric)) else None
+
+
+def _metrics(name: str, value: object) -> MetricSource | None:
+    if isinstance(value, dict) and value and all(map(_is_name, value)):
+        return {output: _SINGLE.read(f"{name}[{output!r}]", metric) for output, metric in value.items()}
+    return _SINGLE.form(name, value)
 
 
 def _metric_error(name: str, value: object) -> UsageError:
@@ -197,60 +202,8 @@ def _metric_error(name: str, value: object) -> UsageError:
 
 
 _METRICS = "a name or a Metric, because the direction of a bare callable cannot be guessed"
-METRIC = Reader(_METRICS, lambda _, value: _metric(value), _metric_error)
-
-
-def check_alone(values: Mapping[str, object]) -> None:
-    """Refuse what says something about engines beside `scores`, which are all that is known of theirs.
-
-    Raises
-    ------
-    UsageError : it names the key.
-    """
-    if values.get("scores") is None:
-        return
-    drop = values.get("max_drop")
-    if isinstance(drop, dict) and drop.keys() - {PARTS[0]}:
-        what = "scores were given, which have no labels, groups or outputs"
-        raise UsageError(what, value=f"max_drop={drop!r}", fix="write max_drop=1.0")
-    for name in values:
-        if name != "scores" and name not in SCORE_LIMITS and values[name] is not None:
-            raise UsageError(
-                f"scores were given in place of engines, of which '{name}' says something",
-                value=f"{name}={values[name]!r}",
-                allowed=", ".join(SCORE_LIMITS),
-                fix=f"leave {name} out, or write a second test for it with a model and a backend",
-            )
-
-
-def check_scores(values: Mapping[str, object], metric: str | Metric | None) -> None:
-    """Refuse percentages for a metric in another unit, and a least score written as a share for a metric in percent.
-
-    Parameters
-    ----------
-    values : of the mark's keys, as they were written.
-    metric : the mark's.
-
-    Raises
-    ------
-    UsageError : it says what to write.
-    """
-    scored = metric_by_name(metric) if isinstance(metric, str) else metric
-    if scored is None or scored.unit == "%":
-        for name in OWN_SCORES:
-            value = values.get(name)
-            # Half a percent of errors is a limit like any other.
-            if value is not None and not isinstance(value, str) and (scored is None or scored.better == "higher"):
-                refuse_share(name, value, NUMBER.read(name, value))
-        return
-    # Limits in the metric's unit, which only some metrics have in percent.
-    for name in ("max_drop", *OWN_SCORES, "max_drop_increase"):
-        value = values.get(name)
-        if isinstance(value, str) or (
-            isinstance(value, dict) and any(isinstance(each, str) for each in value.values())
-        ):
-            what = f"{name} is in the unit of {scored.name}{f', {scored.unit}' if scored.unit else ''}"
-            raise UsageError(what, value=repr(value), allowed="a number", fix=f"write {name}=0.1")
+_SINGLE: Reader[str | Metric] = Reader(_METRICS, lambda _, value: _metric(value), _metric_error)
+METRIC = Reader(f"{_METRICS}; or a dict of these by output", _metrics, _metric_error)
 
 
 def _backend(value: object) -> str | None:
@@ -331,11 +284,11 @@ class MarkKeys:
     )
     exclude: tuple[str, ...] = option((), NODES, "names of nodes to leave in float")
     options: tuple[tuple[str, object], ...] = option((), OPTIONS, "dict that only the backend understands")
-    metric: str | Metric | None = option(
+    metric: MetricSource | None = option(
         None,
         METRIC,
-        "top1, top5, f1, mae, rmse, cosine, exact_match, wer, cer, perplexity, or a Metric (default: top1 for class "
-        "labels)",
+        "top1, top5, f1, mae, rmse, cosine, exact_match, wer, cer, perplexity, map, map50, match@0.5, miou, "
+        "recall@10, or a Metric (default: top1 for class labels); or a dict of these by output, whose labels are a dict too",
     )
     limits: Limits = field(default_factory=Limits)
     lists: tuple[str, ...] = ()

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pytest_quant.backends import Outputs
-from pytest_quant.data import Data
-from pytest_quant.errors import DataError, UsageError, nearest
-from pytest_quant.measure.judged_parts import find_parts
-from pytest_quant.metrics import ResolvedMetric, resolve_metric
+from pytest_quant.measure.heads import Head, labels_of_head
+from pytest_quant.metrics import ResolvedMetric
 from pytest_quant.metrics.channels import split
 from pytest_quant.metrics.classes import IGNORED, ClassError, WordAgreement, are_probabilities, is_text, token_labels
 from pytest_quant.metrics.drop import PairedStatistics
-from pytest_quant.metrics.parts import WHOLE, Parts, add_parts
+from pytest_quant.metrics.parts import WHOLE, Parts, add_parts, part_score
 from pytest_quant.metrics.tensor import (
     ConstantOutput,
     TensorError,
@@ -29,7 +27,7 @@ from pytest_quant.metrics.tensor import (
     sound_rows,
 )
 from pytest_quant.result import AccuracyResult, OutputError, OutputFault
-from pytest_quant.spec import PARTS, ChannelGroup, Check, limits_on
+from pytest_quant.spec import ChannelGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +51,7 @@ def evaluate(
     confidence: float = 0.95,
     n_different: int | None = None,
     parts: Parts = WHOLE,
+    heads: Sequence[Head] = (),
 ) -> AccuracyResult:
     """Compare all outputs of `pairs`, and score those that `metric` reads.
 
@@ -75,18 +74,25 @@ def evaluate(
     confidence : of the drop's interval, 0..1.
     n_different : samples that differ in their inputs, which are what intervals count; ``None`` for all of them.
     parts : labels and groups whose drop has a limit of its own.
+    heads : outputs that are scored by a metric each, on labels by output.
 
     Raises
     ------
     ModelError : the reference gives NaN.
     UsageError : `channels` do not fit, or the metric is not defined for outputs and labels.
     """
-    comparison = _Comparison(metric, output, channels, n_different)
+    comparison = _Comparison(metric, output, channels, n_different, heads)
     for pair in pairs:
         comparison.add(pair)
         # Outputs may be large: these are gone when the next are made.
         del pair
     result = comparison.result()
+    for head, scores in comparison.heads:
+        whole = AccuracyResult(n=result.n, n_different=n_different)
+        own = scores.add_to(whole, head.margin, confidence, parts.clusters)
+        row = replace(part_score(own, head.name, head.margin), metric=head.metric.name, unit=head.metric.unit)
+        note = " and ".join(filter(None, [result.note, own.note and f"output '{head.name}': {own.note}"]))
+        result = replace(result, by_head=(*result.by_head, row), note=note)
     if comparison.scores is None:
         return result
     return add_parts(comparison.scores.add_to(result, margin, confidence, parts.clusters), comparison.scores, parts)
@@ -104,6 +110,7 @@ class _Comparison:
     named: tuple[str, ...]
     channels: Sequence[ChannelGroup]
     n_different: int | None
+    scored: Sequence[Head]
     first: str = ""
     n: int = 0
     faults: dict[tuple[str, str], OutputFault] = field(default_factory=dict)
@@ -119,6 +126,7 @@ class _Comparison:
         }
         metric = self.metric
         self.scores = None if metric is None else PairedStatistics(metric)
+        self.heads = [(head, PairedStatistics(head.metric)) for head in self.scored]
         # Of another metric the share of right first guesses is no part of the score.
         self.reads_classes = metric is not None and metric.reads_classes
         self.guesses = metric.answers if metric is not None and metric.reads_classes else None
@@ -132,7 +140,12 @@ class _Comparison:
         for name, reference in pair.reference.items():
             sides.update(self._compare(name, reference, pair.candidate.get(name), pair))
         if self.scores is not None and sides.keys() >= {*read}:
-            self._add(self.scores, {name: sides[name] for name in read}, pair)
+            self._add(self.scores, {name: sides[name] for name in read}, pair, pair.labels)
+        for head, scores in self.heads:
+            if head.name in sides:
+                alone = len(self.heads) == 1
+                labels = None if pair.labels is None else labels_of_head(pair.labels, head.name, alone=alone)
+                self._add(scores, {head.name: sides[head.name]}, pair, labels)
 
     def _compare(
         self, name: str, reference: NDArray[Any], candidate: NDArray[Any] | None, pair: OutputPair
@@ -156,13 +169,15 @@ class _Comparison:
             return
         for (group, ours), (_, theirs) in zip(split(reference, groups), split(candidate, groups), strict=True):
             self.compared.setdefault(group.name, _Compared(group.name, name)).add(ours, theirs, pair.start)
-            if group.name in self.named:
+            if group.name in self.named or group.name in {head.name for head in self.scored}:
                 sound = sound_rows(ours, theirs)
                 if group.name == self.first:
                     self._see_first(ours, theirs, sound, pair.labels)
                 yield group.name, (ours, theirs, sound)
 
-    def _add(self, scores: PairedStatistics, read: Mapping[str, _Sides], pair: OutputPair) -> None:
+    def _add(
+        self, scores: PairedStatistics, read: Mapping[str, _Sides], pair: OutputPair, labels: NDArray[Any] | None
+    ) -> None:
         """Score what a metric reads, all samples that are finite in each output."""
         (ours, theirs, _), *_ = read.values()
         sound = np.logical_and.reduce([sound for _, _, sound in read.values()])
@@ -173,9 +188,9 @@ class _Comparison:
         candidate: Any = {name: sides[1] for name, sides in read.items()}
         if metric.outputs != "all" and len(read) == 1:
             reference, candidate = ours, theirs
-        labels = reference if metric.against_reference else pair.labels
-        if labels is not None:
-            scores.add(reference, candidate, labels, sound, pair.start)
+        given = reference if metric.against_reference else labels
+        if given is not None:
+            scores.add(reference, candidate, given, sound, pair.start)
 
     def _note(self, fault: OutputFault | None) -> None:
         if fault is not None:
@@ -303,118 +318,3 @@ def _indices(labels: NDArray[Any] | None) -> NDArray[Any] | None:
     if labels is None or labels.dtype.kind not in "iub" or labels.size != len(labels):
         return None
     return labels.reshape(-1).astype(np.int64)
-
-
-def choose_output(check: Check, first_outputs: Outputs) -> str:
-    """Return the first output that the metric reads: the first of the mark's ``output``, else of the model.
-
-    Raises
-    ------
-    UsageError : the mark names an output, there or in a limit, that the model does not have.
-    """
-    for limit, name in check.limits.by_output:
-        if name not in first_outputs:
-            raise UsageError(
-                f"{limit} limits an output '{name}', which the model does not have",
-                allowed=nearest(name, [*first_outputs, *(PARTS if limit in limits_on("score") else ())]),
-            )
-    for name in check.output:
-        if name not in first_outputs:
-            raise UsageError(f"the model has no output '{name}'", allowed=nearest(name, first_outputs))
-    return (*check.output, *first_outputs)[0]
-
-
-def choose_metric(check: Check, data: Data, outputs: Outputs, output: str) -> ResolvedMetric | None:
-    """Return the metric to compute.
-
-    Parameters
-    ----------
-    check : the metric and the limits of the mark.
-    data : its kind and range of labels.
-    outputs : of a batch, axis 0 the sample.
-    output : name of the first one that the metric reads.
-
-    Returns
-    -------
-    ``None`` when the mark names no metric, no limit needs one, and there is no default for such labels and outputs; and
-    for data that only stands in for real samples.
-
-    Raises
-    ------
-    UsageError : a limit needs a metric and there is none, or the metric is not defined for such labels and outputs.
-    DataError : a label is not the index of a class of the output.
-    """
-    if check.dataset.stands_in:
-        return None
-    find_parts(check, data)
-    several = len(check.output) > 1
-    metric = resolve_metric(check.metric, data.labels, outputs[output].shape, data.label_type)
-    if several and metric is not None and metric.outputs == "one":
-        if check.metric is not None:
-            raise UsageError(
-                f"the metric '{metric.name}' reads one output",
-                value=f"output={[*check.output]}",
-                allowed="several for map, map50, match@0.5 and functions of your own",
-                fix=f"write output='{output}', or wrap a callable that gets them by name: metric=Metric(fn)",
-            )
-        metric = None
-    if metric is None:
-        names = [name for name in limits_on("score", "reference") if getattr(check.limits, name) is not None]
-        if names:
-            _refuse(names[0], data, outputs, output)
-        return None
-    if metric.reads_classes and data.label_range is not None:
-        _check_labels(data.label_range, outputs, output)
-    return metric
-
-
-def _refuse(limit: str, data: Data, outputs: Outputs, output: str) -> None:
-    has_classes = outputs[output].ndim == 2 and outputs[output].shape[1] > 1
-    if data.labels == "none":
-        others = limits_on("accuracy", "output") if has_classes else limits_on("output")
-        raise UsageError(
-            f"{limit} needs labels, and {data.name} has none",
-            allowed=f"without labels: {', '.join(others)}",
-            fix="give labels, Dataset.from_arrays(inputs, labels), or set "
-            f"{'min_agreement=99' if has_classes else 'min_cosine=0.99'} in place of it",
-        )
-    wrap = "wrap yours: metric=Metric(fn, better='higher')"
-    fix = wrap if data.labels == "object" else f"name one in the mark, metric='mae' for labels of its shape, or {wrap}"
-    what = f"labels of type {data.label_type}" if data.label_type else f"{data.labels} labels"
-    if has_classes and data.labels != "int":
-        how = "labels.astype('int64') if they are floats"
-        first = next(data.batches(1)).labels
-        if first is not None and first.dtype.kind == "f" and first.size > 1:
-            how = "labels.argmax(axis=1) if they are one-hot"
-            what += f" of shape (n, {', '.join(map(str, first.shape[1:]))})"
-        fix = f"for classes give their indices as labels, {how}; else {fix}"
-    if data.labels == "int" and outputs[output].dtype.kind in "iu":
-        fix = (
-            f"name the output with a score for each class, output='{_scores(outputs, output, 1) or '...'}', or compare "
-            "class indices: metric=Metric(lambda outputs, labels: outputs.ravel() == labels)"
-        )
-    raise UsageError(
-        f"{limit} needs a metric here",
-        value=f"{what}, output '{output}' of shape {outputs[output].shape}",
-        allowed="top1 is the default for integer labels and an output (n, classes) only",
-        fix=fix,
-    )
-
-
-def _scores(outputs: Outputs, output: str, highest: float) -> str:
-    """Return the first output but `output` that has a score for each class up to index `highest`; empty without one."""
-    others = [name for name, array in outputs.items() if name != output and array.ndim == 2 and array.dtype.kind == "f"]
-    return next((name for name in others if outputs[name].shape[1] > highest), "")
-
-
-def _check_labels(label_range: tuple[float, float], outputs: Outputs, output: str) -> None:
-    low, high = label_range
-    output_shape, other = outputs[output].shape, _scores(outputs, output, high)
-    if len(output_shape) == 2 and not (low >= 0 and high < output_shape[1]):
-        raise DataError(
-            "a label is not one of the model's classes",
-            value=f"labels from {low:g} to {high:g}",
-            allowed=f"0 to {output_shape[1] - 1}, for output '{output}' with {output_shape[1]} classes",
-            fix=f"name the output with a score for each class, output='{other or '...'}', or map the labels to the "
-            "order of the model's classes",
-        )

@@ -15,6 +15,7 @@ from pytest_quant.clocks import REAL
 from pytest_quant.data import Data
 from pytest_quant.measure.batching import SELF_ROUNDING, OpenEngine, find_batching
 from pytest_quant.measure.build import Tools, build_engine, export_spec
+from pytest_quant.measure.choices import choose_metric, choose_output
 from pytest_quant.measure.engines import (
     TimingSubject,
     add_inputs,
@@ -27,7 +28,8 @@ from pytest_quant.measure.engines import (
     usable_backend,
     use_single_steps,
 )
-from pytest_quant.measure.evaluation import choose_metric, choose_output, evaluate
+from pytest_quant.measure.evaluation import evaluate
+from pytest_quant.measure.heads import Head, choose_heads
 from pytest_quant.measure.judged_parts import find_parts
 from pytest_quant.measure.outputs import Chunk, pair_outputs, read_outputs, record_outputs, run_over
 from pytest_quant.measure.resources import BYTES_PER_MB, AddedMemory, Energy, measure_energy
@@ -48,6 +50,7 @@ class EnginePair:
     Attributes
     ----------
     metric : what the score is computed by.
+    heads : outputs that have a metric each.
     memory : that opening the candidate added.
     recorded : where outputs of the reference over all of the data are kept; ``None`` where accuracy is off.
     unseen : what is not proven of the reference because it cannot be seen into; empty where everything can.
@@ -61,6 +64,7 @@ class EnginePair:
     reference: OpenEngine
     candidate: OpenEngine
     metric: ResolvedMetric | None
+    heads: tuple[Head, ...]
     memory: AddedMemory
     recorded: Entry | None
     unseen: str
@@ -93,15 +97,19 @@ class EnginePair:
         with self.tools.steps.show(f"evaluating {opened.built.name} on {data.n} samples"):
             result = evaluate(
                 pair_outputs(reference, map(partial(Chunk.renamed, names=names), run_over(opened, data))),
-                self.metric and replace(self.metric, progress=self.tools.steps.describe, kept=self._kept),
+                self.metric and self._with_tools(self.metric),
                 output=self.check.output,
                 channels=self.check.channels,
                 margin=self.check.limits.margin,
                 confidence=self.check.confidence or 0.95,
                 n_different=data.n_different,
                 parts=find_parts(self.check, data),
+                heads=[replace(head, metric=self._with_tools(head.metric)) for head in self.heads],
             )
         return replace(result, simulated=opened.engine.simulated)
+
+    def _with_tools(self, metric: ResolvedMetric) -> ResolvedMetric:
+        return replace(metric, progress=self.tools.steps.describe, kept=self._kept)
 
     def _kept(self, key: str, compute: Callable[[], str]) -> str:
         if not key:
@@ -133,6 +141,7 @@ def open_bench(check: Check, data: Data, tools: Tools, opened: ExitStack, worker
     reference = _probe(check, OpenEngine(ref_built, ref_engine, own_names, data.output_axes), data, tools)
     outputs = add_groups(reference.first(data), check.channels)
     metric = choose_metric(check, data, outputs, choose_output(check, outputs))
+    heads = choose_heads(check, data, outputs)
     del outputs
     timed_size = check.batch_size if check.latency is None else check.latency.batch_size
     size = reference.batch_size if reference.pads else timed_size
@@ -166,7 +175,9 @@ def open_bench(check: Check, data: Data, tools: Tools, opened: ExitStack, worker
         TimingSubject(ref_built, reference.feeds(feeds), sample=sample),
         TimingSubject(built, candidate.feeds(feeds), sample=sample),
     )
-    return EnginePair(check, tools, data, reference, candidate, metric, memory, recorded, unseen, timed, timed_size)
+    return EnginePair(
+        check, tools, data, reference, candidate, metric, heads, memory, recorded, unseen, timed, timed_size
+    )
 
 
 def _kinds(engine: Engine) -> set[str]:

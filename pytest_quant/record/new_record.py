@@ -67,7 +67,7 @@ def build_failed_record(check: Check, *, status: Status, message: str) -> Encode
     status : UNAVAILABLE or ERROR.
     message : the reason, in one or several lines.
     """
-    metric = getattr(check.metric, "name", check.metric)
+    metric = check.metric if isinstance(check.metric, str) else getattr(check.metric, "name", None)
     return _normal(replace(_unmeasured_record(check, status, metric), message=message))
 
 

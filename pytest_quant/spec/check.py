@@ -325,7 +325,7 @@ class Check:
     nodeid : pytest's id of the test.
     series_nodeid : the same with the path below the checkout, without the parameters that lists in the mark add, see
         `SeriesKey`.
-    metric : a metric's name, a ``Metric``, or ``None`` for the default.
+    metric : a metric's name, a ``Metric``, a dict of these by output, or ``None`` for the default.
     output : the outputs that the metric reads and tensor limits apply to; empty: the metric reads the first, tensor
         limits apply to all.
     channels : groups of channels that are judged as outputs of their own, in place of the outputs they belong to.

@@ -14,7 +14,8 @@ from hypothesis.extra import numpy as npst
 from numpy.typing import NDArray
 
 from pytest_quant.data import open_data
-from pytest_quant.measure.evaluation import OutputPair, choose_metric, evaluate
+from pytest_quant.measure.choices import choose_metric
+from pytest_quant.measure.evaluation import OutputPair, evaluate
 from pytest_quant.spec import Check, Dataset, EngineSpec, Model, Signature, TensorInfo
 from tests.nightly.fuzz import odd
 from tests.nightly.fuzz.target import Target

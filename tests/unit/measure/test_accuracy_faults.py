@@ -7,7 +7,8 @@ import pytest
 
 from pytest_quant.data import Data, open_data
 from pytest_quant.errors import DataError, ModelError, UsageError
-from pytest_quant.measure.evaluation import OutputPair, choose_metric, choose_output, evaluate
+from pytest_quant.measure.choices import choose_metric, choose_output
+from pytest_quant.measure.evaluation import OutputPair, evaluate
 from pytest_quant.metrics import resolve_metric
 from pytest_quant.result import AccuracyResult
 from pytest_quant.spec import Check, Dataset, EngineSpec, Limits, Model, Signature, TensorInfo

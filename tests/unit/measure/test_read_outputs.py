@@ -10,7 +10,8 @@ import pytest
 
 from pytest_quant.errors import UsageError
 from pytest_quant.marks.keys import read
-from pytest_quant.measure.evaluation import OutputPair, choose_metric, choose_output, evaluate
+from pytest_quant.measure.choices import choose_metric, choose_output
+from pytest_quant.measure.evaluation import OutputPair, evaluate
 from pytest_quant.metrics import Metric, resolve_metric
 from pytest_quant.result import AccuracyResult
 from pytest_quant.spec import ChannelGroup, Limits
