@@ -68,7 +68,7 @@ def run_marks(
 ) -> tuple[pytest.RunResult, dict[str, dict[str, Any]]]:
     """Run one test for each mark in one run of this process; return the result and the checks by the marks' names."""
     tests = (f"@pytest.mark.quant({mark})\ndef test_{name}(): pass\n\n\n" for name, mark in marks.items())
-    (pytester.path / "test_marks.py").write_text("import pytest\n\n\n" + "".join(tests))
+    (pytester.path / "test_marks.py").write_text("import pytest\n\nimport pytest_quant\n\n\n" + "".join(tests))
     result, checks = run_project(pytester, *args)
     return result, {check["nodeid"].partition("::test_")[2].partition("[")[0]: check for check in checks}
 

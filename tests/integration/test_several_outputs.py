@@ -48,20 +48,20 @@ def joined(source: Path, path: Path) -> Path:
     return path
 
 
-def quantize(source: Path, path: Path) -> Path:
-    """Quantize the matrix products of a model by ONNX Runtime's own tool."""
+def quantize(source: Path, path: Path, inputs: NDArray[np.float32], operator: str = "MatMul") -> Path:
+    """Quantize the operators of one kind of a model with an input ``x`` by ONNX Runtime's own tool."""
     from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 
     class Reader(CalibrationDataReader):  # type: ignore[misc]
         def __init__(self) -> None:
-            self._batches: Iterator[dict[str, NDArray[np.float32]]] = iter([{"x": models.samples(64)[0]}])
+            self._batches: Iterator[dict[str, NDArray[np.float32]]] = iter([{"x": inputs}])
 
         def get_next(self) -> dict[str, NDArray[np.float32]] | None:
             return next(self._batches, None)
 
     logging.disable(logging.WARNING)
     quantize_static(
-        str(source), str(path), Reader(), quant_format=QuantFormat.QDQ, op_types_to_quantize=["MatMul"],
+        str(source), str(path), Reader(), quant_format=QuantFormat.QDQ, op_types_to_quantize=[operator],
         activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8,
     )  # fmt: skip
     logging.disable(logging.NOTSET)
@@ -105,7 +105,8 @@ def test_a_dead_head_beside_boxes_in_pixels_is_judged_by_itself(pytester: pytest
     Without any limit it fails too. In one tensor of boxes and scores only the user can say which is which.
     """
     float_model = two_heads(pytester.path / "model.onnx")
-    dead = quantize(two_heads(pytester.path / "dead_float.onnx", 0.0), pytester.path / "dead.onnx")
+    float_dead = two_heads(pytester.path / "dead_float.onnx", 0.0)
+    dead = quantize(float_dead, pytester.path / "dead.onnx", models.samples(64)[0])
     joined(float_model, pytester.path / "joined.onnx")
     joined(dead, pytester.path / "dead_joined.onnx")
     write_project(pytester, data=UNLABELLED)
