@@ -30,8 +30,8 @@ from pytest_quant.stats.paired import (
 # What one bootstrap may take. A slower one has fewer resamples, of a few fixed counts: on machines where the same count
 # fits, equal data give an equal interval.
 MOST_S = 120.0
-# For a metric that prepares itself for it, a fast score of many samples, which nobody expects to wait for.
-_MOST_PREPARED_S = 15.0
+# One of a metric that prepares itself for it has the most resamples that fit into this, and the fewest at any rate.
+_PREPARED_S = 15.0
 
 _FAR = 2.0
 """Distance of a limit from the drop, over that of an end of its interval, from which more resamples do not decide."""
@@ -357,8 +357,10 @@ def _bootstrap(
         warnings.simplefilter("ignore")
         # Another process may interrupt one of the calls.
         score_s = min(timeit.repeat(lambda: aggregate(better), timer=REAL.perf_counter, number=1, repeat=2))
-        most_s = MOST_S if metric.prepare is None else _MOST_PREPARED_S
-        fitting = [effort for effort in (DECIDING, *efforts) if effort.lasts_s(score_s, len(better)) <= most_s]
+        if metric.prepare is not None:
+            quick = (effort for effort in efforts if effort.lasts_s(score_s, len(better)) <= _PREPARED_S)
+            efforts = tuple(quick) or efforts[-1:]
+        fitting = [effort for effort in (DECIDING, *efforts) if effort.lasts_s(score_s, len(better)) <= MOST_S]
         most = f"of {efforts[0].resamples} resamples of the drop"
         drops = drawn(DECIDING) if metric.costly and margin is not None and fitting else None
         if drops and margin is not None and abs(margin - drop) > _FAR * max(drops.high - drop, drop - drops.low):
@@ -367,7 +369,7 @@ def _bootstrap(
             drops = drawn(fitting[1]) if fitting[1:] else None
             if len(fitting) <= len(efforts):
                 number = fitting[1].resamples if fitting[1:] else 0
-                slow = f"one score of '{metric.name}' takes {score_s:.2g} s, all may take {most_s:g} s"
+                slow = f"one score of '{metric.name}' takes {score_s:.2g} s, all may take {MOST_S:g} s"
                 note = f"{number} {most}: {slow}; next: fewer samples"
     # Of scores that are all 0 nothing says how far another sample's could lie from it.
     if drops is None or drops.low == drops.high:

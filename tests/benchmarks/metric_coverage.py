@@ -1,7 +1,7 @@
 """How often intervals of the drop cover the true drop, by metric: ``python -m tests.benchmarks.metric_coverage``.
 
 Each trial draws new samples from one population, of which the true drop is known: the drop over all of its samples. A
-line is printed for each metric and size; nominal is 95 %.
+line is printed for each metric and size; nominal is 95 %. Intervals are made of 400 resamples, as of costly metrics.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -94,6 +95,7 @@ def population(name: str) -> tuple[ResolvedMetric, Sides]:
 def covered(name: str, n: int, trials: int) -> tuple[float, float]:
     """Return in how many trials of a hundred the interval holds the true drop, and its mean width."""
     metric, (reference, candidate) = population(name)
+    metric = replace(metric, costly=True)
     whole = AccuracyResult(n=_POPULATION, unit=metric.unit, better=metric.better)
     true = add_scores(whole, reference, candidate, metric).drop
     assert true is not None

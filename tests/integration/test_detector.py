@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,47 +9,9 @@ import pytest
 
 from tests.integration.projects import output, run_marks
 from tests.integration.test_several_outputs import quantize
-from tests.support import models
+from tests.support.detectors import SIDE, detector, pictures
 
-CELLS = 4
-SIDE = 4 * CELLS
-
-
-def detector(path: Path, width: float = 8.0) -> Path:
-    """Write a net (n, 1, 16, 16) -> boxes (n, 16, 4) and scores (n, 16, 2).
-
-    An object fills a cell with its brightness, which is its width over 8 and whose sign is its class; `width` is what
-    the net takes in place of 8.
-    """
-    graph = f"""(float[n, 1, {SIDE}, {SIDE}] x) => (float[n, 16, 4] boxes, float[n, 16, 2] scores) {{
-        [see] mean = Conv<strides = [4, 4]>(x, w)
-        [signs] bright = Relu(mean)
-        [box_head] size = Conv(bright, to_size)
-        [boxes_last] sizes = Transpose<perm = [0, 2, 3, 1]>(size)
-        [box_list] offsets = Reshape(sizes, box_shape)
-        [at_corners] boxes = Add(offsets, corners)
-        [score_head] raw = Conv(bright, to_scores, bias)
-        [scores_last] last = Transpose<perm = [0, 2, 3, 1]>(raw)
-        [score_list] listed = Reshape(last, score_shape)
-        [to_shares] scores = Sigmoid(listed)
-    }}"""
-    corner = np.array([[4 * (cell % CELLS), 4 * (cell // CELLS)] * 2 for cell in range(CELLS**2)], np.float32)
-    to_size = np.zeros((4, 2, 1, 1), np.float32)
-    to_size[2:] = width
-    return models.parsed(
-        path,
-        graph,
-        w=(np.stack([np.ones((1, 4, 4)), -np.ones((1, 4, 4))]) / 16).astype(np.float32),
-        to_size=to_size,
-        to_scores=(12 * np.eye(2)[:, :, None, None]).astype(np.float32),
-        bias=np.full(2, -3.0, np.float32),
-        corners=corner[None],
-        box_shape=np.array([-1, 16, 4]),
-        score_shape=np.array([-1, 16, 2]),
-    )
-
-
-CONFTEST = f"""
+CONFTEST = """
 import numpy as np
 import pytest
 from pytest_quant import Dataset
@@ -63,22 +24,17 @@ def quant_model():
 
 @pytest.fixture
 def quant_data():
-    random = np.random.default_rng(0)
-    images, labels = random.normal(0, 0.02, (140, 1, {SIDE}, {SIDE})).astype(np.float32), []
-    for image in images:
-        cells = random.choice({CELLS**2}, random.integers(1, 4), replace=False)
-        names, widths = random.integers(0, 2, len(cells)), random.uniform(4, 8, len(cells))
-        for cell, name, width in zip(cells, names, widths):
-            top, left = 4 * (cell // {CELLS}), 4 * (cell % {CELLS})
-            image[0, top : top + 4, left : left + 4] += (1 - 2 * name) * width / 8
-        corners = np.stack([4 * (cells % {CELLS}), 4 * (cells // {CELLS})], axis=1)
-        labels.append({{"boxes": np.concatenate([corners, corners + widths[:, None]], axis=1), "labels": names}})
-    return Dataset.from_arrays(images, labels, calibration=40)
+    cells = np.load("cells.npz")
+    labels = [
+        {"boxes": boxes[names >= 0], "labels": names[names >= 0]}
+        for boxes, names in zip(cells["boxes"], cells["names"])
+    ]
+    return Dataset.from_arrays(cells["images"], labels, calibration=40)
 
 
 @pytest.fixture
-def unlabelled(quant_data):
-    return Dataset.from_arrays(quant_data.inputs, calibration=40)
+def unlabelled():
+    return Dataset.from_arrays(np.load("cells.npz")["images"], calibration=40)
 """
 
 TWO = "output=['boxes', 'scores']"
@@ -111,6 +67,7 @@ WRONG = {
 
 def test_a_detector_fails_on_its_boxes(pytester: pytest.Pytester) -> None:
     """Quantized it keeps its boxes; with boxes of half the width average precision and kept boxes say so."""
+    pictures(pytester.path / "cells.npz")
     detector(pytester.path / "model.onnx")
     detector(pytester.path / "half.onnx", 4.0)
     images = np.random.default_rng(1).uniform(-1, 1, (16, 1, SIDE, SIDE)).astype(np.float32)

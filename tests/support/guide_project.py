@@ -24,6 +24,7 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
+from tests.support.detectors import detector, pictures
 from tests.support.documents import GUIDES, Document
 from tests.support.example import EXAMPLE, ROOT, environment
 from tests.support.harness import log_samples
@@ -394,6 +395,8 @@ FILES: Mapping[str, Callable[[Path], object]] = {
     "visits.npz": _visits,
     "detector.onnx": _detector,
     "pictures.npz": _pictures,
+    "cells.onnx": detector,
+    "cells.npz": pictures,
     "ocr.onnx": to_time_major,
     "lines.npz": _lines,
     "step.onnx": accumulator,
