@@ -166,6 +166,25 @@ def test_a_picture_without_a_detection_misses_its_boxes() -> None:
     assert score("map", outputs, np.repeat(TRUTH, 2)) == pytest.approx(100 * 51 / 101)
 
 
+@pytest.mark.parametrize("order", [[0, 1], [1, 0]])
+def test_of_equal_overlaps_the_later_box_is_taken(order: list[int]) -> None:
+    """As by pycocotools: the first detection lies between both boxes, the second one near a single one of them."""
+    truth = np.array([[0.0, 0, 10, 10], [4, 0, 14, 10]])[order]
+    found = {"boxes": np.array([[[2.0, 0, 12, 10], [6, 0, 16, 10]]]), "scores": np.array([[0.9, 0.8]])}
+    outputs = found | {"classes": np.ones((1, 2))}
+    labels = as_labels([{"boxes": truth, "labels": [1, 1]}])
+    assert score("map50", outputs, labels) == pytest.approx(as_coco(outputs, labels)[1], abs=1e-9)
+
+
+@pytest.mark.parametrize(("rank", "expected"), [(100, 1.0), (101, 0.0)])
+def test_a_hundred_detections_of_a_class_count(rank: int, expected: float) -> None:
+    """The only hit has a precision of 1 / 100 at rank 100, and is not looked at behind it."""
+    boxes = np.tile([50.0, 50, 60, 60], (1, 120, 1))
+    boxes[0, rank - 1] = BOX[0, 0]
+    outputs = {"boxes": boxes, "scores": np.linspace(1, 0, 120)[None], "classes": np.ones((1, 120))}
+    assert score("map", outputs, TRUTH) == pytest.approx(expected, abs=1e-9)
+
+
 def test_no_ground_truth_at_all_is_said() -> None:
     """There is no score then, and a note says what to do."""
     outputs = {"boxes": BOX, "scores": np.ones((1, 1)), "classes": np.ones((1, 1))}
