@@ -287,8 +287,8 @@ class MarkKeys:
     metric: MetricSource | None = option(
         None,
         METRIC,
-        "top1, top5, f1, mae, rmse, cosine, exact_match, wer, cer, perplexity, map, map50, match@0.5, miou, "
-        "recall@10, or a Metric (default: top1 for class labels); or a dict of these by output, whose labels are a dict too",
+        "top1, top5, f1, mae, rmse, cosine, exact_match, wer, cer, perplexity, map, map50, match@0.5, miou, recall@10, "
+        "or a Metric (default: top1 for class labels); or a dict of these by output, whose labels are a dict too",
     )
     limits: Limits = field(default_factory=Limits)
     lists: tuple[str, ...] = ()
