@@ -17,7 +17,7 @@ MOST_LOG_BYTES = 64_000_000
 _NUMBER = r"(-?\d+\.\d+|-?nan|-?inf)"
 _CHUNK = re.compile(rf"\[(\d+)\]{_NUMBER},")
 _ROW = re.compile(r"^ *(\d+)" + rf" +{_NUMBER} +\S+ +{_NUMBER}(?: +%)?" * 5, re.MULTILINE)
-"""Of a run with ``--kl-divergence``: a chunk and five figures, each with its error."""
+"""Of ``llama-perplexity --kl-divergence``: a chunk and five figures, each with its error."""
 _CHUNKS = re.compile(r"over (\d+) chunks")
 
 
@@ -46,7 +46,7 @@ def read_llama_log(path: Path, figure: str) -> tuple[ScoreRun, ScoreRun | None]:
         raise DataError(
             f"{path} does not have the {figure} of all chunks",
             value=f"{len(chunks)} of {len(places)}",
-            allowed="all that one run of llama-perplexity printed; kld and same_top need --kl-divergence",
+            allowed="all that one run of llama-perplexity printed; kld and same_top: of llama-perplexity --kl-divergence",
             fix="run it again: llama-perplexity ... 2>&1 | tee FILE",
         )
     columns = np.array([chunk[1:] for chunk in chunks], np.float64).T

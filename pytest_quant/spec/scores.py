@@ -154,7 +154,7 @@ class Scores:
         ----------
         reference, candidate : a file with all that it printed, or a list of files, one for each run. What
             ``llama-perplexity --kl-divergence`` printed tells of the base model too: give it as the candidate alone.
-        figure : ``perplexity``; or, of a run with ``--kl-divergence``, ``kld``, the mean divergence from the base model
+        figure : ``perplexity``; or, of ``llama-perplexity --kl-divergence``, ``kld``, the mean divergence from the base
             in nats, or ``same_top``, the percentage of tokens with the most likely token of the base model.
         deterministic : as in `from_lm_eval`.
         """
