@@ -44,7 +44,8 @@ TOLD = {
 _OPTION = re.compile(r"(?<![\w<=/.-])(?>--[a-z][a-z0-9]*+(?:-[a-z0-9]+)*+)(?![-*\w])")
 _SPEAKER = re.compile(
     r"\bpytest-quant (?P<command>[a-z]+)(?: (?P<below>[a-z]+))?|-m (?P<module>venv|pip|pytest|tests\.gpu)\b|"
-    r"\b(?P<name>pytest|pip|git config|git fetch|git ls-remote|git status|uv sync|poetry install|lm_eval|inspect eval|llama-perplexity)(?= )"
+    r"\b(?P<name>pytest|pip|git config|git fetch|git ls-remote|git status|uv sync|poetry install|lm_eval|"
+    r"inspect eval|llama-perplexity)(?= )"
 )
 _SENTENCE_ENDS = re.compile(r"[`;|]|&&|[,.:] |\(|  ")
 _COMMAND = re.compile(r"(?<![\w/.-])pytest-quant ([a-z][a-z-]*)")

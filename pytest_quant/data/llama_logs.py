@@ -46,7 +46,7 @@ def read_llama_log(path: Path, figure: str) -> tuple[ScoreRun, ScoreRun | None]:
         raise DataError(
             f"{path} does not have the {figure} of all chunks",
             value=f"{len(chunks)} of {len(places)}",
-            allowed="all that one run of llama-perplexity printed; kld and same_top: of llama-perplexity --kl-divergence",
+            allowed="all that one run of llama-perplexity printed; kld, same_top: of llama-perplexity --kl-divergence",
             fix="run it again: llama-perplexity ... 2>&1 | tee FILE",
         )
     columns = np.array([chunk[1:] for chunk in chunks], np.float64).T
