@@ -176,9 +176,11 @@ def _add_changes(config: pytest.Config, judged: EncodedRecord) -> EncodedRecord:
         if passed := open_store(place, config.rootpath).last_pass(record.series):
             now = StoredCheck(replace(passed.run, environment=fingerprint()), record)
             if differs := find_differences(Pair(record.series, (passed,), (now,))):
-                # Another engine is what other differences lead to; alone, it comes from what no record has.
+                # Another engine is what other differences lead to; alone, it comes from what these records do not have.
                 causes = [each for each in differs if each.digest_of not in ("engine", "reference engine")]
-                words = describe_differences(causes) or "the engine alone: compare exclude and options of the mark"
+                words = describe_differences(causes) or (
+                    "the engine alone: compare calibration, exclude, options and cpus of the mark, and files they name"
+                )
                 when = f"{passed.run.commit or 'no commit':.12}, {passed.run.started_at:.10}"
                 changed = f"since the last {passed.record.status.value} ({when}): {words}"
                 return encode_record(replace(record, changed=changed))

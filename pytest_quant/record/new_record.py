@@ -87,6 +87,7 @@ def _unmeasured_record(check: Check, status: Status, metric: str | None) -> Reco
         metric=metric,
         confidence=check.confidence,
         calibration=spec.calibration.method if spec.scheme == "static" else None,
+        asked=spec.asked,
         # Scores were made elsewhere.
         isa=isa_tier() if check.engines else "unknown",
         latency_off=check.latency_off,

@@ -81,6 +81,7 @@ class Record:
     notes : what else the reader should know, one sentence each.
     builds : why an engine or reference outputs were built in this run, by what was: beside the last such in the cache,
         which may be of another test.
+    asked : what the mark asks of the candidate, see `EngineSpec.asked`; ``None`` where that is not known.
     changed : what differs since the series last passed, one sentence; empty where that is not known.
     portability : on which processors what was found about an INT8 engine on the CPU holds; ``None`` for any other.
     warnings : what the reader must know of a check that passes too.
@@ -122,6 +123,7 @@ class Record:
     expected: bool = False
     cost: Cost | None = None
     builds: Mapping[str, str] = field(default_factory=dict)
+    asked: Mapping[str, str] | None = None
     changed: str = ""
     portability: Portability | None = None
 

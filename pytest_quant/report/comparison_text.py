@@ -194,6 +194,7 @@ def describe_differences(differs: Sequence[Difference]) -> str:
     return "; ".join([*shown, f"and {more} more"] if more else shown)
 
 
+_MOST_OF_VALUE = 24
 _FILES = {"model": "model file", "quantized model": "quantized model file", "data": "evaluation data"}
 
 
@@ -204,11 +205,13 @@ def _difference(difference: Difference) -> str:
         )
         wording = f"not recorded at the {missing}" if missing else "changed"
         return f"{clean(_FILES.get(difference.digest_of, difference.digest_of))} {wording}"
-    return f"{clean(difference.name)} {_short(difference.base)} -> {_short(difference.head)}"
-
-
-def _short(value: str | None) -> str:
-    return "none" if value is None else shorten(clean(value), 24)
+    both = ["none" if value is None else clean(value) for value in (difference.base, difference.head)]
+    base, head = (shorten(value, _MOST_OF_VALUE) for value in both)
+    if base == head:  # they differ in what is left out
+        apart = (at for at, char in enumerate(both[0]) if char != both[1][at : at + 1])
+        same = next(apart, len(both[0]))
+        base, head = (f"... {shorten(value[max(0, same - 8) :], _MOST_OF_VALUE)}" for value in both)
+    return f"{clean(difference.name)} {base} -> {head}"
 
 
 def list_others(comparison: Comparison) -> Iterator[tuple[str, list[str]]]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from pytest_quant.errors import UsageError
@@ -247,6 +248,27 @@ class EngineSpec:
     def id(self) -> str:
         """A readable name, ``ort-int8-static`` or ``ort-fp32``; the same in test ids, tables and logs."""
         return "-".join(filter(None, (self.backend, self.precision, self.scheme)))
+
+    @property
+    def asked(self) -> dict[str, str]:
+        """What the mark asks beside model, precision and scheme, as text: `calibration`, `exclude`, `cpus`, `options`.
+
+        A key that is not set, or that nothing reads, is left out. A path is its file's name: folders differ between
+        machines.
+        """
+        asked: dict[str, object] = {"exclude": ", ".join(self.exclude), "cpus": self.cpus}
+        if self.scheme == "static":
+            asked |= {f"calibration {name}": value for name, value in asdict(self.calibration).items()}
+            asked["calibration"] = asked.pop("calibration method")
+            if self.calibration.method != "percentile":
+                del asked["calibration percentile"]
+        texts = ((name, f"{value:.15g}" if isinstance(value, float) else str(value)) for name, value in asked.items())
+        of_keys = {name: text for name, text in texts if text not in ("", "None")}
+        return of_keys | {name: _NOT_OF_VALUE.sub("", repr(value)) for name, value in self.options}
+
+
+_NOT_OF_VALUE = re.compile(r" at 0x[0-9a-f]+|(?<=['\"])(?:/|[A-Za-z]:)[^'\"]*[/\\]")
+"""What a text of a value says of this process or this machine: an address, the folder of a file."""
 
 
 @dataclass(frozen=True, slots=True)

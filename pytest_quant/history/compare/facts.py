@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -25,21 +25,24 @@ def explain_row(row: Row, pair: Pair) -> Row:
 def find_differences(pair: Pair) -> tuple[Difference, ...]:
     """Return the properties that differ between the last launches of base and head.
 
-    Calibration, reference and provider come first, then digests, the machine, and the versions of libraries. Of a check
-    that was not measured, only what is known of it counts.
+    What the mark asks, reference and provider come first, then digests, the machine, and the versions of libraries. Of
+    a check that was not measured, only what is known of it counts.
     """
     base, head = pair.base[-1], pair.head[-1]
     both = is_measured(base.record) and is_measured(head.record)
-    facts, digests, *surroundings = zip(_facts(base), _facts(head), strict=True)
+    asked = {*(base.record.asked or ()), *(head.record.asked or ())}
+    if None in (base.record.asked, head.record.asked):
+        asked = set()
+    facts, digests, *surroundings = zip(_facts(base, asked), _facts(head, asked), strict=True)
     differing = [
         *_list_differences(*facts),
         *(replace(each, name=f"{each.name} digest", digest_of=each.name) for each in _list_differences(*digests)),
         *(each for kind in surroundings for each in _list_differences(*kind)),
     ]
-    return tuple(each for each in differing if both or None not in (each.base, each.head))
+    return tuple(each for each in differing if both or each.name in asked or None not in (each.base, each.head))
 
 
-def _facts(check: StoredCheck) -> Iterator[Mapping[str, str]]:
+def _facts(check: StoredCheck, asked: Collection[str]) -> Iterator[Mapping[str, str]]:
     record, environment = check.record, check.run.environment
     facts = {
         "calibration": record.calibration,
@@ -50,7 +53,9 @@ def _facts(check: StoredCheck) -> Iterator[Mapping[str, str]]:
         "provider": record.coverage.provider if record.coverage else None,
         "samples": str(record.accuracy.n) if record.accuracy else None,
     }
-    yield {name: value for name, value in facts.items() if value is not None}
+    # What was measured says more than what was asked: how many samples there were, and threads by default.
+    written = {name: value for name, value in (record.asked or {}).items() if name in asked}
+    yield written | {name: value for name, value in facts.items() if value is not None}
     yield {name.replace("_", " "): value for name, value in record.digests.items()}
     yield environment.identity
     yield environment.context

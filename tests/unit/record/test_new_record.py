@@ -95,6 +95,7 @@ def test_a_record_of_a_check_that_never_came_to_be() -> None:
         metric="mae",
         isa=record.isa,
         message="broken\nin two lines",
+        asked={},
     )
     assert a_record().engine_id == "ort-int8-static"
 

@@ -14,16 +14,17 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from rich.cells import cell_len
 
 from pytest_quant.history.compare import compare
-from pytest_quant.history.compare.comparison import Word
+from pytest_quant.history.compare.comparison import Difference, Word
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.history.shards import Unreported
-from pytest_quant.report.comparison_text import comparison_json, comparison_text, fault, verdict
+from pytest_quant.report.comparison_text import comparison_json, comparison_text, describe_differences, fault, verdict
 from pytest_quant.report.pull_request import MARKER, MAX_CHARACTERS, run_comment
 from pytest_quant.result import Resources
 from tests.screens import regression, two_sides
 from tests.unit.history.compare.launched import launch, record_of
 
 _SCHEMA = json.loads(files("pytest_quant").joinpath("comparison_schema.json").read_text(encoding="utf-8"))
+_NODES = ", ".join(f"node_{number}" for number in range(30))
 _HOSTILE = "\x1b[31m\u202e|`<img src=x onerror=alert(1)>`| @team #1 [a](javascript:x) **b** -->\r\n"
 
 
@@ -34,6 +35,21 @@ def test_lines_fit_the_terminal(width: int) -> None:
     assert max(map(cell_len, text.splitlines())) <= width
     for figure in ("100.00 -> 95.00 %", "x2 -> x1.667", "candidate"):
         assert figure in text
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "shown"),
+    [
+        (None, "fc1", "exclude none -> fc1"),
+        ("fc1", "fc1, fc2", "exclude fc1 -> fc1, fc2"),
+        (_NODES, _NODES + ", tail", "exclude node_0, no...28, node_29 -> node_0, no...de_29, tail"),
+        (_NODES, _NODES.replace("14", "xx"), "exclude ... 3, node_14...28, node_29 -> ... 3, node_xx...28, node_29"),
+        (_NODES, _NODES.replace("0", "x", 1), "exclude node_0, no...28, node_29 -> node_x, no...28, node_29"),
+    ],
+)
+def test_two_long_values_are_shown_where_they_differ(base: str | None, head: str, shown: str) -> None:
+    """Of a list of nodes the middle is left out, and one node more there would read as no change."""
+    assert describe_differences([Difference("exclude", base, head)]) == shown
 
 
 @pytest.mark.parametrize("color", [False, True])

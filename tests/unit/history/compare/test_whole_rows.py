@@ -284,6 +284,33 @@ def test_what_a_change_may_be_traced_to() -> None:
     )
 
 
+def _asking(size_mb: float, asked: dict[str, str] | None) -> Record:
+    return replace(sized(size_mb), asked=asked)
+
+
+def test_keys_of_the_mark_are_among_what_a_change_may_be_traced_to() -> None:
+    """With both values; what was measured says more than what was asked; a record of before the keys says nothing."""
+    asked = {"calibration": "minmax", "calibration percentile": "99", "calibration samples": "9", "exclude": "fc1"}
+    other = {"calibration": "minmax", "calibration percentile": "51", "calibration samples": "5", "per_channel": "True"}
+    result = compare(launch(_asking(1.0, asked)), launch(_asking(2.0, other), commit="head"))
+    assert row(result, "size").differs == (
+        Difference("calibration percentile", "99", "51"),
+        Difference("exclude", "fc1", None),
+        Difference("per_channel", None, "True"),
+    )
+    for base, head in ((asked, None), (None, other)):
+        result = compare(launch(_asking(1.0, base)), launch(_asking(2.0, head), commit="head"))
+        assert row(result, "size").differs == ()
+
+
+def test_keys_of_the_mark_are_known_of_a_check_that_was_not_measured() -> None:
+    """A node excluded that the model does not have is an error, and the cause."""
+    error = replace(record_of(), status=Status.ERROR, accuracy=None, resources=None, coverage=None, verdicts=None)
+    base = launch(_asking(1.0, {"cpus": "any"}))
+    result = compare(base, launch(replace(error, asked={"cpus": "any", "exclude": "fc9"}), commit="head"))
+    assert Difference("exclude", None, "fc9") in row(result, "status").differs
+
+
 def test_series_of_one_side() -> None:
     """Each with its key, its test, its model and its engine."""
     a, b, c = (record_of(f"tests/test_x.py::test_{name}") for name in "abc")
