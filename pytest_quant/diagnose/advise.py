@@ -94,8 +94,8 @@ class Budget:
     Parameters
     ----------
     seconds : for all trials together, from now on.
-    expected_s : expected seconds of the first trial of a kind; later ones are expected to take as long as the longest
-        of their kind so far.
+    expected_s : expected seconds of the first trial; later ones are expected to take as long as the longest of their
+        kind so far, or of all kinds.
     clock : seconds.
     """
 
@@ -103,6 +103,7 @@ class Budget:
         self.seconds = seconds
         self._expected_s = expected_s
         self._longest_s: dict[str, float] = {}
+        self._taken_s: Counter[str] = Counter()
         self._clock = clock
         self._started = clock()
 
@@ -124,7 +125,11 @@ class Budget:
 
     def expected_s(self, kind: str) -> float:
         """Return the seconds that the next trial of a kind is expected to take."""
-        return self._longest_s.get(kind, self._expected_s)
+        return self._longest_s.get(kind, max(self._longest_s.values(), default=self._expected_s))
+
+    def taken_s(self, kind: str) -> float:
+        """Return the seconds that all trials of a kind took."""
+        return self._taken_s[kind]
 
     @contextmanager
     def trial(self, kind: str, *, more_s: float = 0.0) -> Iterator[None]:
@@ -133,13 +138,14 @@ class Budget:
         try:
             yield
         finally:
-            took_s = self._clock() - began - more_s
-            self._longest_s[kind] = max(self._longest_s.get(kind, 0.0), took_s)
+            took_s = self._clock() - began
+            self._taken_s[kind] += took_s
+            self._longest_s[kind] = max(self._longest_s.get(kind, 0.0), took_s - more_s)
 
 
-_RANKING_SHARE = 0.4
-_LISTS_SHARE = 0.6
-"""Shares of the time after which groups of nodes are no longer split, and lists of nodes no longer tried."""
+_SHARES = {"nodes": 0.4, "list": 0.6, "option": 1.0}
+"""Kinds of trials in their order, and the shares of the time within which they must end: splitting groups of nodes,
+lists of nodes, other options."""
 
 _LONGEST_LIST = 16
 _WORTH_MORE_NODES = 0.05
@@ -155,9 +161,9 @@ class Advice:
         self._built = 0
         self._mixed = ""
         self._late: list[str] = []
-        self._late_s = 0.0
-        self._enough_s = 0.0
-        self._unfit = ""
+        self._late_engines: Counter[str] = Counter()
+        self._late_more_s: Counter[str] = Counter()
+        self._begun_s = budget.spent_s
         self._useless: list[str] = []
         self._trades: dict[str, Effect] = {}
         self._failed: dict[str, list[str]] = defaultdict(list)
@@ -179,7 +185,7 @@ class Advice:
         best: Effect | None = None
         effect: Effect | None = None
         for chosen in _lists(self._ranking(nodes), nodes):
-            effect = self._tried(exclude_nodes(self._trials.spec, chosen), "list", _LISTS_SHARE) or effect
+            effect = self._tried(exclude_nodes(self._trials.spec, chosen), "list") or effect
             if effect is not None and effect.helps and (best is None or effect.gain >= best.gain + _WORTH_MORE_NODES):
                 best = effect
             if best is not None and best.mends:
@@ -198,12 +204,11 @@ class Advice:
             with self._budget.trial("nodes"):
                 return self._trials.noise(exclude_nodes(spec, others).spec)
 
-        groups, mixed = rank_nodes(nodes, noise, lambda: self._budget.allows("nodes", share=_RANKING_SHARE))
+        groups, mixed = rank_nodes(nodes, noise, lambda: self._budget.allows("nodes", share=_SHARES["nodes"]))
         if mixed:
             self._mixed = f"{mixed} of {len(nodes)} nodes were not ranked"
             # One engine for each node, and one for each group of them on the way.
-            engines = min(mixed * _PARTS // (_PARTS - 1), _ENOUGH * _PARTS)
-            self._put_off(self._budget.expected_s("nodes"), _RANKING_SHARE, engines)
+            self._late_engines["nodes"] = min(mixed * _PARTS // (_PARTS - 1), _ENOUGH * _PARTS)
         return groups
 
     def _options(self) -> Iterator[Effect]:
@@ -220,11 +225,12 @@ class Advice:
     def _ranges_do_not_matter(self) -> bool:
         return {*KEEPS_FLOATS, CPUS}.issuperset(broken(self._trials.before.verdicts))
 
-    def _tried(self, remedy: Remedy, kind: str, share: float = 1.0) -> Effect | None:
+    def _tried(self, remedy: Remedy, kind: str) -> Effect | None:
         """Return the effect of `remedy`; ``None`` if there was no time for it, or it could not be measured."""
-        if not self._budget.allows(kind, share=share, more_s=remedy.more_s):
+        if not self._budget.allows(kind, share=_SHARES[kind], more_s=remedy.more_s):
             self._late.append(remedy.paste)
-            self._put_off(self._budget.expected_s(kind) + remedy.more_s, share)
+            self._late_engines[kind] += 1
+            self._late_more_s[kind] += remedy.more_s
             return None
         self._built += 1
         with self._budget.trial(kind, more_s=remedy.more_s):
@@ -240,22 +246,29 @@ class Advice:
             self._trades[key] = effect
         return effect
 
-    def _put_off(self, expected_s: float, share: float, engines: int = 1) -> None:
-        """Add up in what time engines that were not begun would have been tried, each in `expected_s`."""
-        spent_s, seconds = self._budget.spent_s, self._budget.seconds
-        if not self._unfit:
-            within = f"the first {share * seconds:g} of {seconds:g} s" if share < 1.0 else f"{seconds:g} s"
-            self._unfit = f"of about {expected_s:.3g} s would not have ended within {within}"
-        self._late_s += engines * expected_s
-        self._enough_s = max(self._enough_s, (spent_s + self._late_s) / share)
+    def _enough_s(self) -> float:
+        """Return in what time all that was not begun would have been tried, by what the trials so far took."""
+        needed_s, options_s, enough_s = self._begun_s, 0.0, 0.0
+        for kind, share in _SHARES.items():
+            late = self._late_engines[kind]
+            options_s = self._budget.taken_s(kind) + late * self._budget.expected_s(kind) + self._late_more_s[kind]
+            needed_s += options_s
+            enough_s = max(enough_s, needed_s / share if late else 0.0)
+        # With all nodes ranked, more lists may be tried, for as long as their share lasts.
+        return max(enough_s, options_s / (1.0 - _SHARES["list"]))
 
     def _said(self) -> Iterator[Hint]:
         if self._late or self._mixed:
             left = [*([self._mixed] if self._mixed else []), *(f"{paste} was not tried" for paste in self._late)]
+            seconds, kind = self._budget.seconds, next(iter(self._late_engines))
             engines = f"{self._built} other engine{'' if self._built == 1 else 's'}"
-            tried = f"{engines} took {self._budget.spent_s:.3g} s, and another" if self._built else "an engine"
-            enough_s = 10 * math.ceil(self._enough_s / 10)
-            yield Hint(f"{tried} {self._unfit}: {'; '.join(left)}", f"--quant-diagnose-time={enough_s}")
+            tried = f", {engines} {self._budget.spent_s - self._begun_s:.3g} s" if self._built else ""
+            within = f"the first {_SHARES[kind] * seconds:g} of {seconds:g} s" if kind != "option" else f"{seconds:g} s"
+            yield Hint(
+                f"running the candidate again took {self._begun_s:.3g} s{tried}, and another engine of about "
+                f"{self._budget.expected_s(kind):.3g} s would not have ended within {within}: {'; '.join(left)}",
+                f"--quant-diagnose-time={10 * math.ceil(self._enough_s() / 10)}",
+            )
         for why, pastes in self._failed.items():
             yield Hint(f"could not be measured: {'; '.join(pastes)}: {why}")
         if self._useless:
@@ -353,12 +366,12 @@ def find_hints(
     if all(reference_falls_short(verdict, measurement.accuracy) for verdict in verdicts if broken([verdict])):
         return (Hint(f"nothing was tried: FP32 breaks {', '.join(broken(verdicts))} too"), *others)
     built = measurement.bench.candidate.built
-    budget = Budget(seconds, (built.build_s or 0.0) - (built.calibration_s or 0.0))
     doing = f"{built.name} breaks {', '.join(broken(verdicts))}: trying for {seconds:g} s what repairs it"
     times = measurement.check.latency is not None
     devices = built.backend.device, measurement.bench.reference.built.backend.device
     with tools.steps.show(doing), tools.locks.shared(*devices, waits=times):
         try:
+            budget = Budget(seconds, (built.build_s or 0.0) - (built.calibration_s or 0.0))
             trials = EngineTrials(measurement.bench, measurement, judge, tools, seconds)
             return (*Advice(trials, budget).hints(), *others)
         except Exception as error:
