@@ -17,8 +17,8 @@ from pytest_quant.measure.build import Tools, build_apart
 from pytest_quant.measure.engines import open_engine
 from pytest_quant.measure.pipeline import EnginePair, Measurement, read_back
 from pytest_quant.measure.portability import find_portability
-from pytest_quant.result import Hint, Status, Verdict
-from pytest_quant.spec import ARRIVING, LIMITS, EngineSpec, limits_on
+from pytest_quant.result import AccuracyResult, Hint, OutputError, Status, Verdict
+from pytest_quant.spec import ARRIVING, LIMITS, PARTS, EngineSpec, limits_on
 from pytest_quant.verdict import Judge
 from pytest_quant.verdict.processors import CPUS
 
@@ -172,6 +172,26 @@ def _kind(limit: str) -> str:
     return limit.partition("[")[0]
 
 
+def noise_of(limit: str, accuracy: AccuracyResult) -> float:
+    """Return noise / signal in power, infinite for what cannot be compared, of the output that a broken limit is about.
+
+    That is the output that it names, or the worst by its own figure; of a score, all outputs that the mark names.
+    """
+    kind, name = _kind(limit), limit.partition("[")[2].rstrip("]")
+    row = LIMITS[kind] if kind in limits_on("output") else None
+    if kind == "min_agreement":
+        name = next(iter(accuracy.agreement_outputs), "")
+    judged: list[AccuracyResult | OutputError] = [accuracy]
+    if name and (row or name not in PARTS):
+        judged = [output for output in accuracy.by_output if name in (output.name, output.group_of)]
+    elif row and not accuracy.identical:
+        worst = getattr(accuracy, row.attribute)
+        judged = [output for output in accuracy.by_output if getattr(output, row.attribute) == worst]
+    errors = [each.sqnr_db for each in judged if not each.identical]
+    powers = [math.inf if error is None else 10.0 ** (-error / 10.0) for error in errors]
+    return math.inf if accuracy.faults or not judged else max(powers, default=0.0)
+
+
 def _change(limit: str, before: Verdict | None, after: Verdict | None) -> str:
     if limit == CPUS:
         return f"{limit} {' -> '.join('-' if verdict is None else verdict.status for verdict in (before, after))}"
@@ -292,10 +312,7 @@ class EngineTrials:
         return self._tried(spec, self._judged)
 
     def _noise(self, side: OpenEngine) -> float:
-        accuracy = self._compare(side, self._few)
-        if accuracy.identical:
-            return 0.0
-        return float("inf") if accuracy.faults or accuracy.sqnr_db is None else 10.0 ** (-accuracy.sqnr_db / 10.0)
+        return noise_of(next(iter(broken(self.before.verdicts)), ""), self._compare(side, self._few))
 
     def _judged(self, side: OpenEngine) -> TrialResult:
         accuracy = self._compare(side, self._data)

@@ -51,6 +51,18 @@ def two_layers(path: Path) -> None:
     models.parsed(path, graph, w1=_normal(rng, WIDTH, WIDTH), w2=_normal(rng, WIDTH, CLASSES))
 
 
+def two_heads(path: Path) -> None:
+    """Write two outputs that share no node: one scale for all weights is too coarse for ``box2``, which gives boxes."""
+    rng = np.random.default_rng(6)
+    weights = {f"w{i}": _normal(rng, WIDTH, WIDTH) for i in (1, 2, 3, 4)}
+    weights["w2"][:, 0] *= 1000.0
+    graph = f"""(float[n, {WIDTH}] x) => (float[n, {WIDTH}] boxes, float[n, {WIDTH}] scores) {{
+        [box1] b1 = MatMul(x, w1) [box_relu] b2 = Relu(b1) [box2] boxes = MatMul(b2, w2)
+        [score1] s1 = MatMul(x, w3) [score_relu] s2 = Relu(s1) [score2] scores = MatMul(s2, w4)
+    }}"""
+    models.parsed(path, graph, **weights)
+
+
 def dead_channel(path: Path) -> None:
     """Write a depthwise convolution one of whose kernels is a thousand times the others and never gets past the ReLU.
 
@@ -299,6 +311,19 @@ def test_a_repair_that_breaks_another_limit_is_told_as_that(pytester: pytest.Pyt
     (back,) = [hint["text"] for hint in after["hints"] if "exclude=[]" in hint["text"]]
     assert back.startswith("exclude=[]: coverage 38.46 -> 100.00 %, but agreement ")
     assert back.endswith(" breaks min_agreement, on all 200 samples")
+
+
+def test_nodes_are_ranked_by_the_output_of_the_limit_and_not_by_the_one_that_the_metric_reads(
+    pytester: pytest.Pytester,
+) -> None:
+    """Ranked by ``scores``, of which no limit speaks, no list of nodes would have a node that boxes are made by."""
+    _models(pytester)
+    two_heads(Path("heads.onnx"))
+    mark = "model='heads.onnx', data='flat', min_coverage=0, output='scores'"
+    marks = {"db": f"{mark}, min_sqnr_db={{'boxes': 60}}", "far": f"{mark}, max_abs_error={{'boxes': 0.01}}"}
+    for check in _run(pytester, marks, "--quant-diagnose-time=120").values():
+        assert check["status"] == "FAIL"
+        assert any(hint["paste"].startswith("exclude=['box") for hint in check["hints"]), check["hints"]
 
 
 def test_hints_of_openvino_are_worth_following(pytester: pytest.Pytester) -> None:

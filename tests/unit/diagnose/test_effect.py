@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_quant.backends.offer import Remedy
-from pytest_quant.diagnose.trials import Effect, TrialResult, broken
-from pytest_quant.result import Status, Verdict
+from pytest_quant.diagnose.trials import Effect, TrialResult, broken, noise_of
+from pytest_quant.result import AccuracyResult, OutputError, OutputFault, Status, Verdict
 from pytest_quant.spec import EngineSpec, Model
 
 REMEDY = Remedy("exclude=['fc']", EngineSpec("ort", "int8", "static", Model("net"), exclude=("fc",)))
@@ -42,6 +45,61 @@ def test_the_gain_is_the_share_of_the_way_to_the_limit(
     assert result.gain == pytest.approx(gain)
     assert result.helps is (gain > 0.0)
     assert not result.mends
+
+
+NOISY = OutputError("boxes", 20.0, 0.995, 0.5)
+FAR = OutputError("sizes", 30.0, 0.9995, 40.0)
+CLEAR = OutputError("scores", 60.0, 0.999999, 0.01)
+PART = OutputError("masks.edges", 40.0, 0.99995, 0.1, group_of="masks")
+EQUAL = OutputError("label", identical=True)
+OF_CLEAR = AccuracyResult(
+    n=9,
+    by_output=(NOISY, FAR, CLEAR, PART, EQUAL),
+    sqnr_db=60.0,
+    cosine=0.999999,
+    max_abs_error=0.01,
+    agreement_outputs=("sizes", "scores"),
+)
+"""As for a mark that names the output ``scores``."""
+OF_ALL = replace(OF_CLEAR, sqnr_db=20.0, cosine=0.995, max_abs_error=40.0)
+
+
+@pytest.mark.parametrize(
+    ("limit", "accuracy", "of"),
+    [
+        ("min_sqnr_db[boxes]", OF_CLEAR, NOISY),
+        ("min_cosine[boxes]", OF_CLEAR, NOISY),
+        ("max_abs_error[sizes]", OF_CLEAR, FAR),
+        ("max_abs_error[scores]", OF_ALL, CLEAR),
+        ("max_drop[boxes]", OF_CLEAR, NOISY),
+        ("min_sqnr_db[masks]", OF_CLEAR, PART),
+        ("min_sqnr_db[masks.edges]", OF_CLEAR, PART),
+        ("min_agreement", OF_CLEAR, FAR),
+        ("min_sqnr_db", OF_CLEAR, CLEAR),
+        ("min_sqnr_db", OF_ALL, NOISY),
+        ("min_cosine", OF_ALL, NOISY),
+        ("max_abs_error", OF_ALL, FAR),
+        ("max_drop", OF_CLEAR, CLEAR),
+        ("max_drop[label]", OF_CLEAR, CLEAR),
+        ("min_coverage", OF_ALL, NOISY),
+        ("", OF_ALL, NOISY),
+    ],
+)
+def test_nodes_are_ranked_by_the_output_of_the_broken_limit(
+    limit: str, accuracy: AccuracyResult, of: OutputError
+) -> None:
+    """Whatever `output` names: a limit may name others, and be broken by another than the one with the lowest SQNR."""
+    assert noise_of(limit, accuracy) == pytest.approx(10.0 ** (-(of.sqnr_db or 0.0) / 10.0))
+
+
+def test_an_output_that_is_equal_has_no_noise_and_one_that_cannot_be_compared_the_most() -> None:
+    """Zero ranks last, and infinity first."""
+    assert noise_of("min_sqnr_db[label]", OF_CLEAR) == 0.0
+    equal = AccuracyResult(n=9, by_output=(EQUAL,), identical=True)
+    assert [noise_of(limit, equal) for limit in ("min_sqnr_db", "max_abs_error", "max_drop")] == [0.0, 0.0, 0.0]
+    assert noise_of("min_sqnr_db[gone]", OF_CLEAR) == math.inf
+    assert noise_of("min_sqnr_db", replace(OF_ALL, sqnr_db=None, by_output=(OutputError("text"),))) == math.inf
+    assert noise_of("min_sqnr_db", replace(OF_ALL, faults=(OutputFault("boxes", "nan", 0, ""),))) == math.inf
 
 
 def test_a_limit_that_holds_now_is_mended() -> None:
