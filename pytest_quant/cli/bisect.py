@@ -39,7 +39,8 @@ def bisect(test: str, good: str, others: tuple[str, ...], limit: float | None) -
     checked out stays as it is, and nothing is recorded.
 
     TEST is a node id, written as for pytest in this folder. GOOD must be an ancestor of BAD, which is HEAD by
-    default; both may be written as GOOD..BAD. Options of pytest go after two dashes.
+    default; both may be written as GOOD..BAD. Options of pytest go after two dashes; --quant-no-latency compares
+    accuracy alone.
 
     Exit code: 0 found, 1 BAD is not worse than GOOD, 2 a question that cannot be answered, 3 only commits that
     were left out remain.
@@ -48,6 +49,7 @@ def bisect(test: str, good: str, others: tuple[str, ...], limit: float | None) -
     Examples:
       pytest-quant bisect tests/test_resnet.py::test_int8 v1.0..HEAD
       pytest-quant bisect "test_ladder.py::test_ladder[ort-int8-dynamic]" HEAD~16 HEAD --limit 3
+      pytest-quant bisect tests/test_resnet.py::test_int8 v1.0..HEAD -- --quant-no-latency
     """  # noqa: D301 - click reads a backspace
     # Options of pytest begin behind both, which are one word or two.
     words = [*good.split(".."), *others]
@@ -58,7 +60,9 @@ def bisect(test: str, good: str, others: tuple[str, ...], limit: float | None) -
     if git.merge_base(first, last) != first or first == last:
         fix = "name an ancestor of BAD as GOOD; in a shallow clone: git fetch --unshallow"
         raise UsageError("GOOD is not before BAD", value=f"{good} is {first[:12]}, {bad} is {last[:12]}", fix=fix)
-    terms = Terms(limit or LIMIT_PCT, by_mark=limit is None, option="--limit")
+    # The runs of the commits never time by themselves, so it is for what compares them.
+    off = "--quant-no-latency" in words[2:]
+    terms = Terms(limit or LIMIT_PCT, by_mark=limit is None, option="--limit", latency_off=off)
     with workplace(checkout) as place:
         invocation = Invocation(checkout, None, Path.cwd(), (test,), tuple(words[2:]), nearest_folder() / "cache")
         say(f"good {_name_commit(checkout, first)}")

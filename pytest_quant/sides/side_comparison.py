@@ -50,6 +50,7 @@ class Terms:
     whole : both sides ran every test, so that one that is missing was removed.
     option : how a user sets that limit.
     by_mark : a limit of the mark comes before `limit_pct`.
+    latency_off : accuracy alone is compared.
     """
 
     limit_pct: float = LIMIT_PCT
@@ -57,6 +58,7 @@ class Terms:
     whole: bool = True
     option: str = "--quant-against-limit"
     by_mark: bool = True
+    latency_off: bool = False
 
 
 def compare_sides(base: SideResult, head: SideResult, times: Times, terms: Terms) -> Comparison:
@@ -122,7 +124,8 @@ def _other_rows(matched: Pair, base: SideResult, head: SideResult, times: Times,
         yield _unmeasured_row(matched, was, now)
         return
     # A run of a commit measures no latency by itself; where the user's own run did not, none is wanted.
-    if now.latency is None and (head.environment is None or (now.accuracy is not None and now.accuracy.simulated)):
+    own_is_off = head.environment is None or terms.latency_off
+    if now.latency is None and (own_is_off or (now.accuracy is not None and now.accuracy.simulated)):
         return
     row = row_of(matched, "p50", unit="ms", better="lower")
     if _same_engine(was, now) and base.python == head.python and not terms.equal_too:

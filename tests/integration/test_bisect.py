@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_quant.measure.lock import FOLDER_VARIABLE
+from tests.support.history_project import SLOWS
 from tests.support.history_repository import Answer, Repository, make_repository, run_command
 
 
@@ -45,3 +46,15 @@ def test_what_cannot_be_searched_is_an_error(
     """Exit code 2, with what was meant."""
     result = bisected(repository, *arguments, monkeypatch=monkeypatch)
     assert (result.returncode, why in result.stderr) == (2, True), result.stderr
+
+
+def test_accuracy_alone_is_compared_where_the_user_asks_for_no_latency(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The code of the project takes three times as long at BAD, and nothing is worse by its answers."""
+    good, bad = repository.main[SLOWS - 1], repository.main[SLOWS + 1]
+    words = ("test_speed.py::test_speed", good, bad, "--", "--quant-no-latency")
+    result = bisected(repository, *words, monkeypatch=monkeypatch)
+    assert (result.returncode, "p50" in result.stdout) == (1, False), result.stdout + result.stderr
+    assert f"good {bad[:12]}" in result.stdout
+    assert "is not worse at BAD than at GOOD" in result.stderr

@@ -99,6 +99,18 @@ def test_a_slow_down_beyond_the_limit_is_a_regression_with_its_interval() -> Non
     assert any("limit 5 % (no limit in the mark; --quant-against-limit); 5 pairs" in note for note in result.notes)
 
 
+@pytest.mark.parametrize("own_run", [True, False])
+def test_nothing_is_timed_where_accuracy_alone_is_compared(own_run: bool) -> None:
+    """Of the user's own run its records say so, of the runs of two commits the terms."""
+    head = left([replace(timed("new"), latency=None)], "head")
+    if not own_run:
+        head = replace(head, environment={})
+    times = Played(3.0)
+    result = compared(timed("old"), head, times, Terms(latency_off=not own_run))
+    assert (times.calls, {each.quantity for each in result.rows} & {"p50", "speedup"}) == ([], set())
+    assert [each.outcome for each in result.rows if each.quantity == "accuracy"] == [Outcome.UNCHANGED]
+
+
 @pytest.mark.parametrize(
     ("ratio", "outcome"),
     [
