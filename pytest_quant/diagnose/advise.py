@@ -301,8 +301,9 @@ def next_steps(measurement: Measurement, verdicts: Sequence[Verdict]) -> Iterato
     not_met = {verdict.limit.partition("[")[0] for verdict in verdicts if verdict.status is not Status.PASS}
     if failed & {*limits_on("latency")}:
         yield Hint(f"pytest-quant profile {quote(measurement.check.nodeid)} shows which layers take the time")
-    if "max_size_mb" in failed:
-        yield from _size_hints(measurement)
+    for verdict in verdicts:
+        if verdict.limit == "max_size_mb" and verdict.status is Status.FAIL:
+            yield from _size_hints(measurement, (verdict.observed or 0.0) - (verdict.allowed or 0.0))
     latency, plan = measurement.latency, measurement.check.latency
     for reason in latency.reasons if latency and plan and not_met & {*limits_on("latency")} else ():
         if plan and latency and latency.rounds < fewest_rounds(plan.confidence):
@@ -311,13 +312,17 @@ def next_steps(measurement: Measurement, verdicts: Sequence[Verdict]) -> Iterato
             yield Hint(f"measure on a quiet machine: {reason}")
 
 
-def _size_hints(measurement: Measurement) -> Iterator[Hint]:
-    """Yield what of the engine's file is weights in float, by the nodes that read them, the largest first."""
+def _size_hints(measurement: Measurement, above_mb: float) -> Iterator[Hint]:
+    """Yield what of the engine's file is weights in float, by the nodes that read them, the largest first.
+
+    None is named where all of them together take less than the file is above its limit.
+    """
     sizes = measurement.engine.float_bytes()
     if sizes is not None:
-        largest = [f"{size / 1e6:.3g} MB for {who}" for who, size in Counter(sizes).most_common(3)]
-        whole = f"weights in float take {sum(sizes.values()) / 1e6:.3g} MB"
-        yield Hint(f"{whole}: {', '.join(largest) or 'there are none'}")
+        whole_mb, most = sum(sizes.values()) / 1e6, Counter(sizes).most_common(3)
+        named = ", ".join(f"{size / 1e6:.3g} MB for {who}" for who, size in most if size >= _SMALL * most[0][1])
+        told = f": {named}" if whole_mb >= above_mb else f" of the {above_mb:.3g} MB above the limit"
+        yield Hint(f"weights in float take {whole_mb:.3g} MB{told}")
     elif nodes := ", ".join(measurement.coverage.float_nodes[:_ENOUGH]):
         yield Hint(f"what runs in float keeps the size of FP32: {nodes}")
 

@@ -295,7 +295,10 @@ def test_a_broken_limit_on_speed_or_size_has_a_next_step(limit: str, status: Sta
 @pytest.mark.parametrize(
     ("sizes", "told"),
     [
-        ({}, "0 MB: there are none"),
+        ({}, "0 MB of the 0.5 MB above the limit"),
+        ({"scale (DequantizeLinear)": 52}, "5.2e-05 MB of the 0.5 MB above the limit"),
+        ({"fc (MatMul)": 240_000, "embed (Gather)": 240_000}, "0.48 MB of the 0.5 MB above the limit"),
+        ({"fc (MatMul)": 600_000, "scale (DequantizeLinear)": 52}, "0.6 MB: 0.6 MB for fc (MatMul)"),
         (
             {"norm (Mul)": 1_000, "nothing": 20_000, "fc (MatMul)": 109_000, "embed (Gather)": 600_000},
             "0.73 MB: 0.6 MB for embed (Gather), 0.109 MB for fc (MatMul), 0.02 MB for nothing",
@@ -303,8 +306,8 @@ def test_a_broken_limit_on_speed_or_size_has_a_next_step(limit: str, status: Sta
     ],
 )
 def test_weights_in_float_are_told_by_their_readers(sizes: dict[str, int], told: str) -> None:
-    """The three that take most, and the sum of all; a file may have none."""
-    broken = [Verdict("max_size_mb", 1.0, 2.0, Status.FAIL, "")]
+    """The three that take most, and the sum of all; none where all of them would not bring the file to its limit."""
+    broken = [Verdict("max_size_mb", 1.5, 2.0, Status.FAIL, "")]
     assert [hint.text for hint in next_steps(_measured(sizes), broken)] == [f"weights in float take {told}"]
 
 
