@@ -80,6 +80,12 @@ def find_model(root: Path, here: Path, name: str | None, sources: str) -> ModelT
     # Not by `Path`, which raises for a name that no file system takes.
     if os.path.isfile(path):  # noqa: PTH113
         return _from_file(root, path)
+    file, _, attribute = name.rpartition(":")
+    if file.endswith(".py"):
+        place, top = (here / file).resolve().with_suffix(""), (root / sources).resolve()
+        parts = place.relative_to(top).parts if place.is_relative_to(top) else (place.name,)
+        fix = f"write {'.'.join(parts)}:{attribute}"
+        raise UsageError("a module has another name than its file: the name that import takes", value=name, fix=fix)
     module = _NAMED.fullmatch(name)
     if module is None:
         raise UsageError(

@@ -116,6 +116,27 @@ def test_a_module_is_read_in_every_form(root: Path, attribute: str, expression: 
     assert result.signature.outputs[0].shape == (None, 10)
 
 
+@pytest.mark.parametrize(
+    ("sources", "given", "module"),
+    [
+        (".", "nets.py", "nets"),
+        (".", "./nets.py", "nets"),
+        (".", "package/nets.py", "package.nets"),
+        ("src", "src/package/nets.py", "package.nets"),
+    ],
+)
+def test_of_a_file_that_is_given_as_a_module_the_module_is_named(
+    root: Path, sources: str, given: str, module: str
+) -> None:
+    """As its import needs it, and that is taken."""
+    pytest.importorskip("torch")
+    (root / given).parent.mkdir(parents=True, exist_ok=True)
+    (root / given).write_text(NETS)
+    with pytest.raises(UsageError) as error:
+        find_model(root, root, f"{given}:example", sources)
+    assert error.value.fix == f"write {module}:example"
+
+
 def test_the_function_that_an_error_writes_is_a_model(root: Path) -> None:
     """Pasted into the file, its name is taken."""
     pytest.importorskip("torch")
