@@ -108,13 +108,12 @@ def comment(
     which = number or (number_on_github(os.environ) if on_github else int(iid) if iid.isdecimal() else None)
     if not token and not dry_run:
         raise UsageError("there is no token", allowed=" or ".join(variables["token"]), fix=_GUIDE)
-    if not where:
-        raise UsageError("CI does not name the repository", fix="write --repository owner/name")
+    lacking = {} if where else {"--repository owner/name": "name the repository"}
     if which is None:
-        raise UsageError(
-            f"CI does not say that this is for a {kind} request",
-            fix=f"run it in the pipeline of a {kind} request, or write --number N",
-        )
+        lacking["--number N"] = f"say that this is for a {kind} request"
+    if not where or which is None:
+        fix = f"run it in the pipeline of a {kind} request, or write {' '.join(lacking)}"
+        raise UsageError(f"CI does not {' and does not '.join(lacking.values())}", fix=fix)
     # An address with a password, or a token with a line break, would come back in messages of the libraries.
     if not re.fullmatch(r"https?://[\w.:\[\]-]+(/[\w./-]*)?", address):
         raise UsageError("--api is no address of an API", allowed="https://..., without a name or a password in it")

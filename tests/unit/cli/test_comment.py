@@ -325,6 +325,23 @@ def test_a_request_that_ci_does_not_name_is_named_as_the_message_says(
     assert on_github.written()
 
 
+def test_all_that_ci_does_not_say_is_asked_for_at_once(
+    on_github: FakeForge, comment: Comment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Outside of CI; what it asks for is enough."""
+    for name in ("GITHUB_REF", "GITHUB_REPOSITORY", "GITHUB_TOKEN"):
+        monkeypatch.delenv(name)
+    code, said = comment("--github", "quant.md", "--dry-run")
+    said = " ".join(said.split())
+    assert (code, "CI does not name the repository and does not say that this is for a pull request" in said) == (
+        2,
+        True,
+    )
+    assert "write --repository owner/name --number N" in said
+    assert comment("--github", "quant.md", "--dry-run", "--repository", "owner/name", "--number", "3")[0] == 0
+    assert on_github.requests == []
+
+
 MISSING = {
     "GITHUB_ACTIONS": "write --github or --gitlab",
     "GITHUB_TOKEN": "there is no token",
