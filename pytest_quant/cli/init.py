@@ -91,7 +91,9 @@ def _describe_facts(facts: InitFacts) -> list[str]:
     """Return the facts, for the user to check."""
     signature = facts.model.signature
     ends = (", ".join(map(describe_input, tensors)) for tensors in (signature.inputs, signature.outputs))
-    ci = f"{' and '.join(facts.forges)} on {facts.runner}, target branch {facts.project.branch}, Python {facts.python}"
+    images = {"github": facts.runner, "gitlab": f"python:{facts.python}"}
+    forges = " and ".join(f"{forge} on {images[forge]}" for forge in facts.forges)
+    ci = f"{forges}, target branch {facts.project.branch}, Python {facts.python}"
     rows = [
         ("model", f"{facts.model.file or facts.model.expression}: {' -> '.join(ends)}"),
         ("backends", ", ".join(facts.cpu)),

@@ -96,6 +96,19 @@ def test_an_onnx_file_is_checked_at_once(digits: ScratchRepository) -> None:
     assert run_tests(digits.path, "tests/quant", *strict)[0] == 1
 
 
+@pytest.mark.parametrize("words", [("--gitlab",), ("--github", "--gitlab", "--runner=macos-latest")])
+def test_the_image_of_each_forge_is_told_as_its_file_has_it(digits: ScratchRepository, words: tuple[str, ...]) -> None:
+    """A runner of GitHub is none of GitLab's, whose jobs run in a container."""
+    said = init(digits.path, *words, "--dry-run").stdout
+    (line,) = (line for line in said.splitlines() if line.startswith("CI "))
+    told = dict(part.split(" on ") for part in line.removeprefix("CI").partition(",")[0].strip().split(" and "))
+    assert told.keys() == {word.removeprefix("--") for word in words if "=" not in word}
+    assert f"  image: {told['gitlab']}\n" in said
+    if "github" in told:
+        assert told["github"] == "macos-latest"
+        assert f"runs-on: {told['github']}\n" in said
+
+
 def test_data_beside_an_onnx_file_are_kept_too(digits: ScratchRepository) -> None:
     """What CI needs is named as one command, which is taken; afterwards nothing is missing."""
     path = digits.path / "digits.onnx"
