@@ -256,7 +256,7 @@ class MarkKeys:
         (),
         OUTPUT,
         "name of the output that the metric reads, or a list of them for a metric that gets a dict by name (default: "
-        "the first); tensor limits are then for these alone",
+        "the first); tensor limits that name none are for these alone",
     )
     channels: tuple[ChannelGroup, ...] = option(
         (),
