@@ -103,7 +103,7 @@ class Budget:
         self.seconds = seconds
         self._expected_s = expected_s
         self._longest_s: dict[str, float] = {}
-        self._taken_s: Counter[str] = Counter()
+        self._taken_s: dict[str, float] = defaultdict(float)
         self._clock = clock
         self._started = clock()
 
@@ -162,7 +162,7 @@ class Advice:
         self._mixed = ""
         self._late: list[str] = []
         self._late_engines: Counter[str] = Counter()
-        self._late_more_s: Counter[str] = Counter()
+        self._late_more_s: dict[str, float] = defaultdict(float)
         self._begun_s = budget.spent_s
         self._useless: list[str] = []
         self._trades: dict[str, Effect] = {}
