@@ -77,15 +77,16 @@ def name_inputs(
                 fix=f"give {example}",
             )
         return {needed[0]: to_array(value, f"{where}, input '{needed[0]}'")}
-    for name in value:
-        if name not in names:
-            raise DataError(
-                f"{where}: the model has no input '{name}'",
-                value=f"inputs {', '.join(map(str, value))}",
-                allowed=nearest(str(name), names),
-                # Where an input is missing too, this may be that input under another name, and no label.
-                fix=f"give {example}{hint.replace('{name}', str(name)) if set(needed) <= value.keys() else ''}",
-            )
+    if others := [str(name) for name in value if name not in names]:
+        # Where an input is missing too, this may be that input under another name, and no label.
+        hints = [hint.replace("{name}", name) for name in others] if set(needed) <= value.keys() else []
+        unknown = "', '".join(others)
+        raise DataError(
+            f"{where}: the model has no input '{unknown}'",
+            value=f"inputs {', '.join(map(str, value))}",
+            allowed=nearest(others[0], names),
+            fix="".join([f"give {example}", *hints]),
+        )
     for name in needed:
         if name not in value:
             raise DataError(

@@ -137,6 +137,14 @@ def test_a_key_that_is_neither_input_nor_label_is_left_out_by_a_collate_fn(names
     assert open_data(Dataset.from_loader(Dicts(*names[:-1]), label=label), ONE).n == 8
 
 
+def test_all_keys_that_are_no_input_are_named_at_once() -> None:
+    """With what helps for each: the label may be any of them."""
+    with pytest.raises(DataError, match="the model has no input 'labels', 'name'\n") as raised:
+        open_data(Dataset.from_loader(Dicts("labels", "name")), ONE)
+    labels = [f"; if '{name}' is the label: Dataset.from_loader(loader, label='{name}')" for name in ("labels", "name")]
+    assert raised.value.fix == "give {'x': ...}, by a collate_fn" + "".join(labels)
+
+
 def test_a_label_may_have_any_name() -> None:
     """Braces in it are no places to fill."""
     with pytest.raises(DataError, match="no input 'name'") as raised:
