@@ -82,7 +82,7 @@ def copy_of(model: Model) -> Any:
             f"model '{model.name}' is a file, and backend 'torch' reads modules",
             value=str(model.path),
             allowed="a torch.nn.Module with one tuple of inputs for it",
-            fix="write Model.from_torch(module, (example_input,))",
+            fix="write Model.from_torch(module, (example_input,)), or backend='ort' for an ONNX file",
         )
     module = _unwrap(model.module)
     _refuse(model, module)

@@ -64,6 +64,12 @@ def test_fixed_and_named_axes() -> None:
         signature_of(Model.from_torch(Scaled(), INPUTS, dynamic={"value": (0,)}))
 
 
+def test_a_file_is_for_another_backend() -> None:
+    """The error names it, beside the form that this one takes."""
+    with pytest.raises(UsageError, match=r"Model.from_torch\(module, .*, or backend='ort' for an ONNX file"):
+        signature_of(Model.from_onnx("net.onnx"))
+
+
 def test_an_axis_that_is_not_free() -> None:
     """A module that only takes the size of its example says so, at the first look."""
     with pytest.raises(ModelError, match="longer inputs"):
