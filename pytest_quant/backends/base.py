@@ -310,6 +310,7 @@ class Engine(ABC):
         if not self._is_open:
             raise BuildError(f"engine {self.spec.id} is closed", fix="run it before close(), or inside its with block")
         if wrong := self._misfit(feeds):
+            wrong.what += f", for {self.spec.id} of {(self.spec.quantized or self.spec.model).name}"
             raise wrong
 
     def _misfit(self, feeds: Feeds) -> DataError | None:

@@ -84,15 +84,18 @@ def _misfit_of(array: NDArray[Any], tensor: TensorInfo) -> DataError | None:
         )
     if [size for size, length in zip(tensor.shape, array.shape, strict=True) if size not in (None, length)]:
         return DataError(
-            f"input '{tensor.name}' has the wrong shape", value=str(array.shape), allowed=describe_tensor(tensor)
+            f"input '{tensor.name}' has the wrong shape",
+            value=str(array.shape),
+            allowed=describe_tensor(tensor),
+            fix="give it that shape, or export the model with a free size",
         )
     return None
 
 
 def describe_tensor(tensor: TensorInfo) -> str:
-    """Return the shape of `tensor` in words, ``(any, 3, 224, 224)``."""
+    """Return the shape of `tensor` in words, ``(any, 3, 224, 224)``, and ``(...)`` where its rank is unknown."""
     sizes = ", ".join("any" if size is None else str(size) for size in tensor.shape or ())
-    return f"({sizes})"
+    return "(...)" if tensor.shape is None else f"({sizes})"
 
 
 def match_names(reference: tuple[TensorInfo, ...], candidate: tuple[TensorInfo, ...], what: str) -> dict[str, str]:
@@ -120,20 +123,50 @@ def match_names(reference: tuple[TensorInfo, ...], candidate: tuple[TensorInfo, 
     return dict(zip(ours, ours if by_name else theirs, strict=True))
 
 
-def match_inputs(reference: tuple[TensorInfo, ...], candidate: tuple[TensorInfo, ...]) -> dict[str, str]:
+def match_inputs(
+    reference: tuple[TensorInfo, ...], candidate: tuple[TensorInfo, ...], axes: Mapping[str, int | None]
+) -> dict[str, str]:
     """Return the candidate's name of each input of the reference, by name or else by position.
 
-    Raises `ModelError` as `match_names` does, and for two that belong together and have not as many axes, as of two
-    networks. Of outputs what a file says of axes may be wrong, and they are compared as they come.
+    Of outputs what a file says of axes may be wrong, and they are compared as they come.
+
+    Parameters
+    ----------
+    reference, candidate : all inputs of the two engines.
+    axes : by the reference's names, the axis of samples, whose sizes may differ; 0 for a name that it does not have.
+
+    Raises
+    ------
+    ModelError : as `match_names`; or two that belong together take no array in common: the number of axes, another
+        fixed size or the dtype differs, but for two floats, which are cast.
     """
     names = match_names(reference, candidate, "input")
     ours, theirs = ({tensor.name: tensor for tensor in side} for side in (reference, candidate))
     for name, other in names.items():
-        first, second = ours[name].shape, theirs[other].shape
-        if first is not None and second is not None and len(first) != len(second):
+        first, second = ours[name], theirs[other]
+        if not _share_arrays(first, second, axes.get(name, 0)):
+            takes, others = (f"{each.dtype} {describe_tensor(each)}" for each in (first, second))
             raise ModelError(
-                f"the candidate's input '{other}' has {len(second)} axes, the reference's '{name}' {len(first)}",
-                value=f"shapes {describe_tensor(theirs[other])} and {describe_tensor(ours[name])}",
-                fix="look whether the quantized model is made from this float one",
+                f"the candidate's input '{other}' does not take what the reference's input '{name}' takes",
+                value=f"candidate: {others}; reference: {takes}",
+                allowed="the same data for both",
+                fix="export both models with one layout, size and type of inputs, the quantized one from the float one",
             )
     return names
+
+
+FLOATS = ("float16", "float32", "float64")
+"""Types of inputs that floats of the data are cast to."""
+
+
+def _share_arrays(first: TensorInfo, second: TensorInfo, batch_axis: int | None) -> bool:
+    """Whether one array, but for its size on `batch_axis`, can be given to both."""
+    types = {first.dtype, second.dtype}
+    if len(types) > 1 and not (types <= {*FLOATS} or types == {"object", "str"}):
+        return False
+    if first.shape is None or second.shape is None:
+        return True
+    if len(first.shape) != len(second.shape):
+        return False
+    pairs = enumerate(zip(first.shape, second.shape, strict=True))
+    return all(axis == batch_axis or None in pair or pair[0] == pair[1] for axis, pair in pairs)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_quant.backends import Engine, Feeds, Outputs
+from pytest_quant.backends.feeds import FLOATS
 from pytest_quant.data import Batch, Data, fixed_batch_size
 from pytest_quant.errors import ModelError, QuantError, UsageError
 from pytest_quant.measure.build import BuiltEngine
@@ -28,7 +29,6 @@ _KEPT_BYTES = 32 << 20
 """Of outputs that are kept until the evaluation takes them: larger ones are computed again."""
 
 _STEADY = SelfDifference()
-_FLOATS = ("float16", "float32", "float64")
 
 
 RANGE_SAMPLES = 256
@@ -82,7 +82,7 @@ class OpenEngine:
         """Return one batch of the data under the engine's names, floats in the engine's type of them."""
         named = {self.inputs[name]: array for name, array in feeds.items()}
         for tensor in self.engine.signature.inputs:
-            if tensor.dtype in _FLOATS and tensor.name in named and named[tensor.name].dtype.kind == "f":
+            if tensor.dtype in FLOATS and tensor.name in named and named[tensor.name].dtype.kind == "f":
                 named[tensor.name] = named[tensor.name].astype(tensor.dtype, copy=False)
         return named
 

@@ -176,7 +176,7 @@ def shape_spec(
     if not backend.offer.fixed_shapes:
         return spec
     inputs = _inputs(spec)
-    own = match_inputs(names, inputs)
+    own = match_inputs(names, inputs, data.layout.axes)
     of_name = {tensor.name: tensor for tensor in inputs}
     shapes = []
     for name, seen in data.shapes.items():
@@ -201,7 +201,7 @@ def _largest_batch(spec: EngineSpec, names: tuple[TensorInfo, ...], data: Data) 
     backend = get_backend(spec.backend)
     if not backend.offer.fixed_shapes:
         return None
-    own = match_inputs(names, _inputs(spec))
+    own = match_inputs(names, _inputs(spec), data.layout.axes)
     return backend.largest_batch(spec, {own[name]: axis for name, axis in data.layout.axes.items()})
 
 
@@ -329,7 +329,7 @@ def timed_reference(
 
     with ExitStack() as opened:
         engine = open_engine(built, tools, opened)
-        names = match_inputs(reference.engine.signature.inputs, engine.signature.inputs)
+        names = match_inputs(reference.engine.signature.inputs, engine.signature.inputs, data.layout.axes)
         feeds = {names[name]: array for name, array in timed.feeds.items()}
         deployed = replace(reference, built=built, engine=engine)
         if spec.precision == reference.spec.precision:

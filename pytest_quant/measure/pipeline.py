@@ -157,7 +157,7 @@ def open_bench(check: Check, data: Data, tools: Tools, opened: ExitStack, worker
     ref_engine.set_aside(partial(ref_built.evaluation_engine.open, tools.steps.watch))
     with AddedMemory(built.backend.device) as memory:
         engine = open_engine(built.evaluation_engine, tools, opened)
-        inputs = match_inputs(ref_engine.signature.inputs, engine.signature.inputs)
+        inputs = match_inputs(ref_engine.signature.inputs, engine.signature.inputs, data.layout.axes)
         axes = data.output_axes
         if axes:
             # Only then, because a function tells its outputs when it has run.

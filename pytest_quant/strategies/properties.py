@@ -137,7 +137,7 @@ def deterministic(engine: Engine, reference: Engine, feeds: Feeds) -> None:
 def _pairs(engine: Engine, reference: Engine, feeds: Feeds) -> Iterator[tuple[str, NDArray[Any], NDArray[Any]]]:
     """Run both engines and yield the reference's name of each output, the reference's values and the candidate's."""
     theirs = reference.run(feeds)
-    input_names = match_inputs(reference.signature.inputs, engine.signature.inputs)
+    input_names = match_inputs(reference.signature.inputs, engine.signature.inputs, {})
     ours = engine.run({input_names[name]: array for name, array in feeds.items()})
     output_names = match_names(reference.signature.outputs, engine.signature.outputs, "output")
     for name, array in theirs.items():
