@@ -16,7 +16,7 @@ from pytest_quant.diagnose.trials import KEEPS_FLOATS, Effect, EngineTrials, bro
 from pytest_quant.errors import QuantError
 from pytest_quant.host import quote
 from pytest_quant.measure.build import Tools
-from pytest_quant.measure.engines import find_quantizing
+from pytest_quant.measure.engines import find_quantizing, list_halves
 from pytest_quant.measure.pipeline import Measurement
 from pytest_quant.result import Hint, Status, Verdict
 from pytest_quant.spec import EngineSpec, limits_on
@@ -332,14 +332,12 @@ def _explain_float(spec: EngineSpec) -> Hint | None:
     given = spec.quantized
     if given is None or find_quantizing(given) != ():
         return None
-    if given.path is not None:
-        # Here, because a torch module needs no package that reads ONNX.
-        from pytest_quant.backends.onnx_files import holds_halves
-
-        if holds_halves(given.path):
-            takes_it = spec.scheme in get_backend(spec.backend).offer.precisions.get("fp16", ())
-            paste = "precision='fp16'" if takes_it else ""
-            return Hint("the file given as quantized= holds float16, and nothing in it is quantized", paste)
+    halves = sorted(list_halves(given))
+    if halves:
+        offered = get_backend(spec.backend).offer.precisions
+        takes = [f"precision='{name}'" for name in halves if spec.scheme in offered.get(name, ())]
+        text = f"the file given as quantized= holds weights in {', '.join(halves)}, and nothing in it is quantized"
+        return Hint(text, next(iter(takes), ""))
     which = "the float model itself" if given.path and given.path == spec.model.path else "a float model"
     return Hint(f"quantized= is {which}, which has no node that quantizes: give the quantized one")
 

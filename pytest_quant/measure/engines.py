@@ -17,7 +17,17 @@ from pytest_quant.measure.batching import OpenEngine
 from pytest_quant.measure.build import BuiltEngine, Tools, build_engine, map_models
 from pytest_quant.measure.rollout import Rollout
 from pytest_quant.result import Coverage, TimedSample
-from pytest_quant.spec import Check, Dataset, EngineSpec, InputShapes, Model, Signature, TensorInfo
+from pytest_quant.spec import (
+    ARRIVING,
+    QUANTIZED_PRECISIONS,
+    Check,
+    Dataset,
+    EngineSpec,
+    InputShapes,
+    Model,
+    Signature,
+    TensorInfo,
+)
 
 
 def usable_backend(spec: EngineSpec, own: Backend | None = None) -> Backend:
@@ -234,6 +244,35 @@ def refuse_quantized(spec: EngineSpec, given: Model | None = None) -> None:
             allowed="a float32 model as the reference, which a quantized one is compared with",
             fix=fix,
         )
+
+
+def refuse_other_floats(spec: EngineSpec) -> None:
+    """Check that a file which arrives in a float of sixteen bits has weights of it, and nothing that quantizes.
+
+    A runtime may compute it in float32, so that what it reads back shows neither. Raises `ModelError`.
+    """
+    given = spec.quantized
+    if given is None or spec.precision in QUANTIZED_PRECISIONS or not (given.path and spec.scheme in ARRIVING):
+        return
+    if find_quantizing(given) is not None and spec.precision not in list_halves(given):
+        parts = describe_quantizing(given)
+        fix = "write the precision that it is quantized to" if parts else f"give the file converted to {spec.precision}"
+        raise ModelError(
+            f"the file given as quantized= to {spec.id} of {spec.model.name} is no {spec.precision} model",
+            value=parts or f"no weight of it is {spec.precision}",
+            allowed=f"a file with weights in {spec.precision}, in which nothing is quantized",
+            fix=fix,
+        )
+
+
+def list_halves(model: Model) -> frozenset[str]:
+    """Return which of ``fp16`` and ``bf16`` weights have in an ONNX file without quantizing operators, else nothing."""
+    if model.path is None or find_quantizing(model) != ():
+        return frozenset()
+    # Here, because a torch module needs no package that reads ONNX.
+    from pytest_quant.backends.onnx_files import find_halves
+
+    return find_halves(model.path)
 
 
 def describe_quantizing(model: Model) -> str:

@@ -19,9 +19,11 @@ from pytest_quant.measure.choices import choose_metric, choose_output
 from pytest_quant.measure.engines import (
     TimingSubject,
     add_inputs,
+    list_halves,
     open_engine,
     prove_float,
     read_data,
+    refuse_other_floats,
     refuse_quantized,
     shape_check,
     timed_reference,
@@ -258,6 +260,7 @@ def measure_check(check: Check, tools: Tools, judge: Judge) -> Measurement:
     check = check.map_engines(partial(export_spec, tools=tools))
     check = check.map_engines(partial(add_inputs, dataset=check.dataset, known={}))
     refuse_quantized(check.reference, check.candidate.quantized)
+    refuse_other_floats(check.candidate)
     with ExitStack() as opened:
         with tools.locks.shared(candidate.device, reference.device, waits=check.latency is not None):
             data = read_data(check.dataset, check.reference, tools)
@@ -392,7 +395,10 @@ def find_resources(
 
 def _notes(bench: EnginePair, accuracy: AccuracyResult, unsteady: tuple[SelfDifference, ...]) -> tuple[str, ...]:
     recorded, check = bench.recorded, bench.check
-    notes = [*bench.data.notes, *bench.candidate.engine.notes]
+    halves = ", ".join(sorted(list_halves(check.reference.model)))
+    lost = "what rounding them to that lost is in no figure"
+    notes = [f"weights of the reference are {halves} in its file: {lost}"] if halves else []
+    notes += [*bench.data.notes, *bench.candidate.engine.notes]
     notes += [note for opened in (bench.reference, bench.candidate) for note in opened.notes]
     size = bench.latency_batch_size
     if check.latency is not None and size != check.latency.batch_size:

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import onnxruntime.quantization as ort_quantization
 import pytest
+from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
 from onnxruntime.transformers.float16 import convert_float_to_float16
 
 from tests.integration.projects import output, run_marks
@@ -17,6 +18,7 @@ from tests.support import layouts, models
 CONFTEST = """
 import numpy as np
 import pytest
+from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
 from pytest_quant import Dataset
 
 
@@ -67,7 +69,7 @@ def test_eight_bits_judged_as_four(project: pytest.Pytester, backend: str) -> No
 WRONG = {
     "itself": ("float.onnx", "", "quantized= is the float model itself, which has no node that quantizes"),
     "copy": ("copy.onnx", "", "quantized= is a float model, which has no node that quantizes"),
-    "half": ("half.onnx", "precision='fp16'", "holds float16, and nothing in it is quantized"),
+    "half": ("half.onnx", "precision='fp16'", "holds weights in fp16, and nothing in it is quantized"),
 }
 
 
@@ -81,6 +83,47 @@ def test_a_float_file_is_named_as_what_it_is(project: pytest.Pytester) -> None:
         assert text in hint["text"]
     assert checks["followed"]["status"] == "PASS"
     assert "without gain" not in output(result)
+
+
+OTHERS = {
+    "fp32": ("float.onnx", "no weight of it is fp16", "give the file converted to fp16"),
+    "one_number": ("one_number.onnx", "no weight of it is fp16", "give the file converted to fp16"),
+    "int8": ("int8.onnx", "of a quantized model: ", "write the precision that it is quantized to"),
+    "int8_in_half": ("int8_in_half.onnx", "of a quantized model: ", "write the precision that it is quantized to"),
+    "int4": ("int4.onnx", "1 node of a quantized model: MatMulNBits", "write the precision that it is quantized to"),
+}
+
+
+def test_a_file_that_is_not_what_fp16_says(project: pytest.Pytester) -> None:
+    """A CPU computes all of them in float32, and what runs shows no difference: the file does, whatever is beside."""
+    shutil.copy("float.onnx", "one_number.onnx")
+    model = onnx.load("one_number.onnx")
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.array([1], np.float16), "unused"))
+    onnx.save(model, "one_number.onnx")
+    onnx.save(convert_float_to_float16(onnx.load("int8.onnx"), keep_io_types=True), "int8_in_half.onnx")
+    quantizer = MatMulNBitsQuantizer(onnx.load("float.onnx"), is_symmetric=True)
+    quantizer.process()
+    onnx.save(quantizer.model.model, "int4.onnx")
+    marks = {
+        name: f"model='float.onnx', quantized='{file}', precision='fp16', max_drop=50"
+        for name, (file, *_) in OTHERS.items()
+    }
+    _, checks = run_marks(project, marks | {"fp16": marks["fp32"].replace("'float.onnx', p", "'half.onnx', p")})
+    assert checks["fp16"]["status"] == "PASS"
+    for name, (_, found, fix) in OTHERS.items():
+        assert checks[name]["status"] == "ERROR"
+        assert "is no fp16 model" in checks[name]["message"]
+        assert found in checks[name]["message"]
+        assert fix in checks[name]["message"]
+
+
+@pytest.mark.parametrize("backend", ["ort", "openvino"])
+def test_a_reference_with_weights_of_fp16(project: pytest.Pytester, backend: str) -> None:
+    """It is computed in float32, and may be all that there is: a note says what is in no figure."""
+    options = f"quantized='int8.onnx', backend='{backend}', max_drop=5"
+    _, checks = run_marks(project, {name: f"model='{name}.onnx', {options}" for name in ("float", "half")})
+    lost = "weights of the reference are fp16 in its file: what rounding them to that lost is in no figure"
+    assert [(check["status"], lost in check["notes"]) for check in checks.values()] == [("PASS", False), ("PASS", True)]
 
 
 def test_a_quantized_file_that_runs_in_float_is_not_called_float(project: pytest.Pytester) -> None:

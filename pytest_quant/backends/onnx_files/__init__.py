@@ -374,10 +374,18 @@ def find_quantizing_nodes(path: Path) -> tuple[str, ...]:
     return _outline(path)[3]
 
 
-def holds_halves(path: Path) -> bool:
-    """Tell whether constants of the model in `path` are float16. Raises `ModelError`, see `read_signature`."""
-    tensors = (tensor for graph in graphs_in(_nodes(path)) for tensor in graph.initializer)
-    return any(tensor.data_type == onnx.TensorProto.FLOAT16 for tensor in tensors)
+_HALVES = {onnx.TensorProto.FLOAT16: "fp16", onnx.TensorProto.BFLOAT16: "bf16"}
+
+
+def find_halves(path: Path) -> frozenset[str]:
+    """Return which of ``fp16`` and ``bf16`` weights of the model in `path` have: constants of two axes or more.
+
+    Raises
+    ------
+    ModelError : see `read_signature`.
+    """
+    weights = (tensor for tensor in _tensors(_nodes(path)) if len(tensor.dims) > 1)
+    return frozenset(_HALVES[tensor.data_type] for tensor in weights if tensor.data_type in _HALVES)
 
 
 def _find_quantizing(model: onnx.ModelProto, constants: Collection[str]) -> Iterator[str]:
