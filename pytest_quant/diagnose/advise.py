@@ -226,7 +226,9 @@ class Advice:
         return {*KEEPS_FLOATS, CPUS}.issuperset(broken(self._trials.before.verdicts))
 
     def _tried(self, remedy: Remedy, kind: str) -> Effect | None:
-        """Return the effect of `remedy`; ``None`` if there was no time for it, or it could not be measured."""
+        """Return the effect of `remedy`; ``None`` if the mark has it, or there was no time, or it was not measured."""
+        if remedy.spec == self._trials.spec:
+            return None
         if not self._budget.allows(kind, share=_SHARES[kind], more_s=remedy.more_s):
             self._late.append(remedy.paste)
             self._late_engines[kind] += 1
@@ -333,6 +335,9 @@ def _explain_float(spec: EngineSpec) -> Hint | None:
     if given is None or find_quantizing(given) != ():
         return None
     halves = sorted(list_halves(given))
+    if spec.precision in halves:
+        why = f"'{spec.backend}' computes {spec.precision} in float32 here, so that min_coverage cannot be met"
+        return Hint(f"{why}: leave it out of the mark")
     if halves:
         offered = get_backend(spec.backend).offer.precisions
         takes = [f"precision='{name}'" for name in halves if spec.scheme in offered.get(name, ())]

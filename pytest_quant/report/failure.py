@@ -12,7 +12,7 @@ from pytest_quant.record import Record
 from pytest_quant.report.details import DetailSection, details, lost_samples
 from pytest_quant.report.text import NOT_MEASURED, count, figure, points, shown_unit
 from pytest_quant.result import AccuracyResult, Status, Verdict
-from pytest_quant.spec import LIMITS, limits_on
+from pytest_quant.spec import LIMITS, QUANTIZED_PRECISIONS, limits_on
 from pytest_quant.verdict.accuracy_limits import reference_falls_short
 from pytest_quant.verdict.processors import CPUS
 from pytest_quant.verdict.rules import format_apart, format_limit
@@ -257,7 +257,9 @@ def _explain_float(verdict: Verdict, record: Record) -> Iterator[str]:
     if round(done, 6) < 100.0:
         hidden = "" if coverage.high_pct is None else " or cannot be seen into"
         ran = f"{'the rest' if done else 'all'} of the eligible {coverage.unit} ran in float{hidden}"
-        yield f"{ran}: the engine has neither the speed nor the size of {precision}"
+        # Floats of sixteen bits halve the file, whatever a runtime computes them in.
+        lacks = "has neither the speed nor the size" if precision in QUANTIZED_PRECISIONS else "does not have the speed"
+        yield f"{ran}: the engine {lacks} of {precision}"
 
 
 def _drop(verdict: Verdict, record: Record) -> Iterator[str]:

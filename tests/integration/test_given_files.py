@@ -117,6 +117,22 @@ def test_a_file_that_is_not_what_fp16_says(project: pytest.Pytester) -> None:
         assert fix in checks[name]["message"]
 
 
+def test_a_limit_that_no_file_of_fp16_meets_on_a_processor(project: pytest.Pytester) -> None:
+    """The failure says why and what to leave out, which helps; of the size, which was not read back, nothing."""
+    mark = "model='float.onnx', quantized='half.onnx', precision='fp16', max_drop=5"
+    result, checks = run_marks(project, {"asked": f"{mark}, min_coverage=50", "followed": mark})
+    assert [checks[name]["status"] for name in ("asked", "followed")] == ["FAIL", "PASS"]
+    (hint,) = checks["asked"]["hints"]
+    assert (hint["paste"], hint["text"]) == (
+        "",
+        "'ort' computes fp16 in float32 here, so that min_coverage cannot be met: leave it out of the mark",
+    )
+    said = " ".join(output(result).split())
+    assert "the engine does not have the speed of fp16" in said
+    assert "the size of" not in said
+    assert "precision='fp16'" not in said
+
+
 @pytest.mark.parametrize("backend", ["ort", "openvino"])
 def test_a_reference_with_weights_of_fp16(project: pytest.Pytester, backend: str) -> None:
     """It is computed in float32, and may be all that there is: a note says what is in no figure."""

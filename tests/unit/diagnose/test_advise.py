@@ -107,6 +107,13 @@ def test_options_that_help_are_ranked_and_others_are_only_named() -> None:
     assert result[-1].text == "tried on all 100 samples without gain: c=1"
 
 
+def test_what_the_mark_has_is_not_advised() -> None:
+    """A backend may name the options of the mark again: no such engine is built, and nothing is said of it."""
+    trials = AdditiveTrials(Clock(), dict.fromkeys(NODES, 1.0), {"a=1": 0.5})
+    trials.spec = replace(SPEC, options=(("a=1", 1),))
+    assert not any("a=1" in f"{hint.paste} {hint.text}" for hint in _advice(trials))
+
+
 def test_a_list_that_repairs_one_limit_and_breaks_another_is_no_useless_one() -> None:
     """Twelve of twenty nodes give all of the error: without them coverage is 40 %, and half is asked for."""
     result = _advice(AdditiveTrials(Clock(), {**dict.fromkeys(NODES[:12], 50.0)}))
