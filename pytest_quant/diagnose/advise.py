@@ -16,7 +16,7 @@ from pytest_quant.diagnose.trials import KEEPS_FLOATS, Effect, EngineTrials, bro
 from pytest_quant.errors import QuantError
 from pytest_quant.host import quote
 from pytest_quant.measure.build import Tools
-from pytest_quant.measure.engines import find_quantizing, list_halves
+from pytest_quant.measure.model_kinds import find_quantizing, list_halves
 from pytest_quant.measure.pipeline import Measurement
 from pytest_quant.result import Hint, Status, Verdict
 from pytest_quant.spec import EngineSpec, limits_on

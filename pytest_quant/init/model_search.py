@@ -15,7 +15,7 @@ from pytest_quant.backends import Reads, get_exporter
 from pytest_quant.backends.runtime import wrap_error
 from pytest_quant.environment.revision import ask_git
 from pytest_quant.errors import BackendUnavailable, ModelError, UsageError
-from pytest_quant.measure.engines import describe_quantizing
+from pytest_quant.measure.model_kinds import describe_quantizing
 from pytest_quant.spec import Model, Signature, TensorInfo
 
 _NAMED = re.compile(r"(?P<module>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):(?P<attribute>[A-Za-z_]\w*)")

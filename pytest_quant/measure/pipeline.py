@@ -19,12 +19,9 @@ from pytest_quant.measure.choices import choose_metric, choose_output
 from pytest_quant.measure.engines import (
     TimingSubject,
     add_inputs,
-    list_halves,
     open_engine,
     prove_float,
     read_data,
-    refuse_other_floats,
-    refuse_quantized,
     shape_check,
     timed_reference,
     usable_backend,
@@ -33,6 +30,7 @@ from pytest_quant.measure.engines import (
 from pytest_quant.measure.evaluation import evaluate
 from pytest_quant.measure.heads import Head, choose_heads
 from pytest_quant.measure.judged_parts import find_parts
+from pytest_quant.measure.model_kinds import note_halves, refuse_other_floats, refuse_quantized
 from pytest_quant.measure.outputs import Chunk, pair_outputs, read_outputs, record_outputs, run_over
 from pytest_quant.measure.resources import BYTES_PER_MB, AddedMemory, Energy, measure_energy
 from pytest_quant.metrics import ResolvedMetric
@@ -394,13 +392,9 @@ def find_resources(
 
 
 def _notes(bench: EnginePair, accuracy: AccuracyResult, unsteady: tuple[SelfDifference, ...]) -> tuple[str, ...]:
-    recorded, check = bench.recorded, bench.check
-    halves = ", ".join(sorted(list_halves(check.reference.model)))
-    lost = "what rounding them to that lost is in no figure"
-    notes = [f"weights of the reference are {halves} in its file: {lost}"] if halves else []
-    notes += [*bench.data.notes, *bench.candidate.engine.notes]
+    recorded, check, size = bench.recorded, bench.check, bench.latency_batch_size
+    notes = [*note_halves(check.reference.model), *bench.data.notes, *bench.candidate.engine.notes]
     notes += [note for opened in (bench.reference, bench.candidate) for note in opened.notes]
-    size = bench.latency_batch_size
     if check.latency is not None and size != check.latency.batch_size:
         notes.append(f"latency is for batches of {size}: the model's batch size is fixed")
     notes += [difference.words for difference in unsteady]

@@ -15,7 +15,7 @@ from pytest_quant.backends import TF32, Engine, Offer, set_tf32
 from pytest_quant.backends.offer import OVERRIDE
 from pytest_quant.errors import BuildError, ModelError
 from pytest_quant.measure import engine_trio
-from pytest_quant.measure.engines import refuse_quantized
+from pytest_quant.measure.model_kinds import refuse_quantized
 from pytest_quant.measure.pipeline import Measurement
 from pytest_quant.readers import FLAG, Key
 from pytest_quant.result import Coverage
