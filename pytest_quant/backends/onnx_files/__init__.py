@@ -374,7 +374,7 @@ def find_quantizing_nodes(path: Path) -> tuple[str, ...]:
     return _outline(path)[3]
 
 
-_HALVES = {onnx.TensorProto.FLOAT16: "fp16", onnx.TensorProto.BFLOAT16: "bf16"}
+_HALVES: dict[int, str] = {onnx.TensorProto.FLOAT16: "fp16", onnx.TensorProto.BFLOAT16: "bf16"}
 
 
 def find_halves(path: Path) -> frozenset[str]:
