@@ -120,16 +120,8 @@ class _Comparison:
     words: WordAgreement | None = None
 
     def __post_init__(self) -> None:
-        self.groups = {
-            name: [group for group in self.channels if group.output == name]
-            for name in {channel.output for channel in self.channels}
-        }
-        metric = self.metric
-        self.scores = None if metric is None else PairedStatistics(metric)
+        self.scores = None if self.metric is None else PairedStatistics(self.metric)
         self.heads = [(head, PairedStatistics(head.metric)) for head in self.scored]
-        # Of another metric the share of right first guesses is no part of the score.
-        self.reads_classes = metric is not None and metric.reads_classes
-        self.guesses = metric.answers if metric is not None and metric.reads_classes else None
 
     def add(self, pair: OutputPair) -> None:
         """Add a pair: every output of the reference is compared with the candidate's."""
@@ -163,17 +155,16 @@ class _Comparison:
             self._see_classes(name, reference, candidate, sound, pair.labels)
         self._note(find_unsound(name, candidate, masked, pair.start))
         yield name, (reference, candidate, sound)
-        groups = self.groups.get(name)
-        if groups is None:
+        groups = [group for group in self.channels if group.output == name]
+        if not groups:
             self.compared.setdefault(name, _Compared(name)).add(reference, candidate, pair.start)
             return
         for (group, ours), (_, theirs) in zip(split(reference, groups), split(candidate, groups), strict=True):
             self.compared.setdefault(group.name, _Compared(group.name, name)).add(ours, theirs, pair.start)
-            if group.name in self.named or group.name in {head.name for head in self.scored}:
-                sound = sound_rows(ours, theirs)
-                if group.name == self.first:
-                    self._see_first(ours, theirs, sound, pair.labels)
-                yield group.name, (ours, theirs, sound)
+            sound = sound_rows(ours, theirs)
+            if group.name == self.first:
+                self._see_first(ours, theirs, sound, pair.labels)
+            yield group.name, (ours, theirs, sound)
 
     def _add(
         self, scores: PairedStatistics, read: Mapping[str, _Sides], pair: OutputPair, labels: NDArray[Any] | None
@@ -184,13 +175,12 @@ class _Comparison:
         metric = scores.metric
         if metric.reads_classes and not sound.all():
             sound |= answered_rows(ours, theirs)
-        reference: Any = {name: sides[0] for name, sides in read.items()}
-        candidate: Any = {name: sides[1] for name, sides in read.items()}
-        if metric.outputs != "all" and len(read) == 1:
-            reference, candidate = ours, theirs
-        given = reference if metric.against_reference else labels
+        sides: Any = (ours, theirs)
+        if metric.outputs == "all" or len(read) > 1:
+            sides = [{name: both[side] for name, both in read.items()} for side in (0, 1)]
+        given = sides[0] if metric.against_reference else labels
         if given is not None:
-            scores.add(reference, candidate, given, sound, pair.start)
+            scores.add(sides[0], sides[1], given, sound, pair.start)
 
     def _note(self, fault: OutputFault | None) -> None:
         if fault is not None:
@@ -215,7 +205,7 @@ class _Comparison:
     ) -> NDArray[Any]:
         """Add what is answered; return `sound`, with the samples whose reference masks other classes by design."""
         answered = masked = sound
-        if _may_be_classes(reference, labels, "fiu" if self.reads_classes else "f"):
+        if _may_be_classes(reference, labels, "fiu" if self.metric and self.metric.reads_classes else "f"):
             if not sound.all():
                 answered = sound | answered_rows(reference, candidate)
                 masked = sound | (answered & np.isneginf(reference).any(axis=1))
@@ -245,38 +235,39 @@ class _Comparison:
         judged = [each for each in compared if not self.named or {each.name, each.group_of} & {*self.named}]
         # Outputs of text have no figures, and identical ones are never the worst.
         apart = [each for each in judged if each.max_abs_error is not None and not each.identical] or judged
-        worst = min(apart, key=lambda output: _sort_key(output.sqnr_db), default=None)
-        farthest = max(apart, key=lambda output: _sort_key(output.max_abs_error), default=None)
+        nothing = OutputError("", identical=True)
+        worst = min(apart, key=lambda output: _sort_key(output.sqnr_db), default=nothing)
+        farthest = max(apart, key=lambda output: _sort_key(output.max_abs_error), default=nothing)
         shares = {name: classes.agreement_pct for name, classes in self.classes.items()}
         if self.words is not None:
             shares[self.first] = self.words.agreement_pct
         agreeing = tuple(sorted(shares, key=shares.__getitem__))
         decides = self.classes.get(agreeing[0]) if agreeing else None
-        classes = self.classes.get(self.first)
-        chances = [
-            None if classes is None or not self.guesses else classes.chance(self.guesses, side) for side in (0, 1)
-        ]
+        classes = self.classes.get(self.first, ClassError(1))
+        # Of another metric the share of right first guesses is no part of the score.
+        guesses = self.metric and self.metric.answers
+        chances = [classes.chance(guesses, side) if guesses else None for side in (0, 1)]
         return AccuracyResult(
             n=self.n,
             n_different=self.n_different,
-            sqnr_db=None if worst is None else worst.sqnr_db,
+            sqnr_db=worst.sqnr_db,
             cosine=min((error.cosine for error in apart), key=_sort_key, default=None),
-            max_abs_error=None if farthest is None else farthest.max_abs_error,
-            max_abs_error_sample=None if farthest is None else farthest.sample,
+            max_abs_error=farthest.max_abs_error,
+            max_abs_error_sample=farthest.sample,
             by_output=compared,
-            worst_output=None if worst is None or worst.identical else worst.name,
+            worst_output=None if worst.identical else worst.name,
             faults=tuple(self.faults.values()),
             identical=bool(judged) and all(output.identical for output in judged) and not self.faults,
             agreement_pct=shares[agreeing[0]] if agreeing else None,
             agreement_outputs=agreeing,
             agreement_chance=None if decides is None else decides.agreement_chance,
             commonest_pct=None if decides is None else decides.commonest_pct,
-            kl=None if classes is None else classes.kl,
+            kl=classes.kl,
             chance=chances[0],
             candidate_chance=chances[1],
-            skill_lost=classes is not None and classes.skill_lost,
-            worst_class=None if classes is None else classes.worst_class,
-            by_class=() if classes is None or self.guesses != 1 else classes.by_class,
+            skill_lost=classes.skill_lost,
+            worst_class=classes.worst_class,
+            by_class=classes.by_class if guesses == 1 else (),
         )
 
 
