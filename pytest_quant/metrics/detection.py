@@ -60,12 +60,9 @@ def _read_detections(outputs: Mapping[str, Array]) -> _Boxes:
     UsageError : the outputs have other shapes, or a class is no whole number.
     """
     boxes, *others = outputs.values()
-    shapes = [each.shape for each in others]
-    if boxes.ndim == 3 and boxes.shape[2] == 4 and len(shapes) == 1 and shapes[0][:-1] == boxes.shape[:2]:
-        scores, classes = others[0].max(axis=2), others[0].argmax(axis=2)
-    elif boxes.ndim == 3 and boxes.shape[2] == 4 and shapes == [boxes.shape[:2]] * 2:
-        scores, classes = others
-    else:
+    if len(others) == 1 and others[0].ndim == 3:
+        others = [others[0].max(axis=2), others[0].argmax(axis=2)]
+    if boxes.shape[2:] != (4,) or [each.shape for each in others] != [boxes.shape[:2]] * 2:
         raise UsageError(
             "a metric of detections reads boxes and their scores and classes, in this order",
             value=", ".join(f"'{name}' {each.shape}" for name, each in outputs.items()),
@@ -73,6 +70,7 @@ def _read_detections(outputs: Mapping[str, Array]) -> _Boxes:
             fix="name the outputs, output=['boxes', 'scores', 'classes']; or wrap a callable that reads yours by name: "
             "metric=Metric(fn, outputs='all')",
         )
+    scores, classes = others
     if np.any(classes != np.round(classes)):
         raise UsageError(
             "the class of a detection is no whole number",
@@ -176,11 +174,8 @@ def _pictures(outputs: Mapping[str, Array], labels: Array, thresholds: Array) ->
     ours, theirs = records[: len(found.classes)], records[len(found.classes) :]
     ours["label"], ours["score"], ours["hit"], ours["in_crowd"] = found.classes, found.scores, hit, in_crowd
     theirs["label"], theirs["score"] = wanted.classes, np.inf
-    pictures = np.concatenate([found.pictures, wanted.pictures])
-    rows = np.empty(len(labels), object)
-    order = np.argsort(pictures, kind="stable")
-    for row, part in enumerate(np.split(order, np.searchsorted(pictures[order], np.arange(1, len(labels))))):
-        rows[row] = records[part].tobytes()
+    pictures, rows = np.concatenate([found.pictures, wanted.pictures]), np.empty(len(labels), object)
+    rows[:] = [records[pictures == picture].tobytes() for picture in range(len(labels))]
     return rows
 
 

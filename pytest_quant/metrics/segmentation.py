@@ -48,10 +48,9 @@ def _areas(outputs: Array, labels: Array) -> Array:
             )
     rows = np.zeros((len(labels), classes, 2))
     for row, one, other, counted in zip(rows, ours, theirs, counts, strict=True):
-        first, second = one[counted].astype(np.int64), other[counted].astype(np.int64)
-        both = np.bincount(first[first == second], minlength=classes)
-        row[:, 0] = both
-        row[:, 1] = np.bincount(first, minlength=classes) + np.bincount(second, minlength=classes) - both
+        pixels = one[counted], other[counted], one[counted & (one == other)]
+        first, second, both = (np.bincount(each.astype(np.int64), minlength=classes) for each in pixels)
+        row[:] = np.stack([both, first + second - both], axis=1)
     return rows
 
 
