@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
 from importlib.metadata import EntryPoint
-from operator import index
 
 import numpy as np
 
@@ -28,10 +27,6 @@ _TOP = 5
 
 def _percent_mean(statistics: Array) -> float:
     return _PERCENT * float(np.sum(statistics)) / len(statistics)
-
-
-def _mean(statistics: Array) -> float:
-    return float(np.mean(statistics))
 
 
 def _root_mean(statistics: Array) -> float:
@@ -76,18 +71,15 @@ def _relevant(labels: Array, items: int) -> Array:
         return np.asarray(labels != 0)
     mask = np.zeros((len(labels), items), bool)
     for row, label in zip(mask, labels, strict=True):
-        try:
-            places = np.array([index(item) for item in np.ravel(label)], np.int64)
-        except TypeError:
-            places = np.array([items])
-        if np.any(places >= items):
+        places = np.ravel(label)
+        if places.size and (places.dtype.kind not in "iu" or places.max() >= items):
             raise UsageError(
                 "a label of recall@k is no index of an item",
                 value=f"{label!r:.100}",
                 allowed=f"whole numbers from 0 to {items - 1}: one, or a list of those relevant; or a mask of 0 and 1",
                 fix="map the items of the labels to the columns of the output",
             )
-        row[places[places >= 0]] = True
+        row[places[places >= 0].astype(np.int64)] = True
     return mask
 
 
@@ -162,13 +154,13 @@ BUILTIN = {
         _TOP1,
         replace(_TOP1, name="top5", statistics=_top5_right, answers=_TOP, fewest_classes=_TOP + 1),
         ResolvedMetric("f1", "higher", "%", _class_pairs, macro_f1_pct, reads_classes=True),
-        ResolvedMetric("mae", "lower", "", partial(_error, of=np.abs), _mean, rate=1.0),
+        ResolvedMetric("mae", "lower", "", partial(_error, of=np.abs), np.mean, rate=1.0),
         ResolvedMetric("rmse", "lower", "", partial(_error, of=np.square), _root_mean),
         ResolvedMetric("exact_match", "higher", "%", exact_matches, _percent_mean, rate=_PERCENT, reads_objects=True),
         ratio_metric("wer", "lower", "%", word_counts),
         ratio_metric("cer", "lower", "%", character_counts),
         ResolvedMetric("perplexity", "lower", "", token_losses, perplexity, reads_objects=True, is_ratio=True),
-        ResolvedMetric("cosine", "higher", "", _cosine, _mean, rate=1.0),
+        ResolvedMetric("cosine", "higher", "", _cosine, np.mean, rate=1.0),
         MIOU,
         *AVERAGES,
     )
@@ -182,17 +174,12 @@ _NUMBERED: dict[str, tuple[Callable[[str, float], ResolvedMetric], Callable[[flo
 
 GROUP = "pytest_quant.metrics"
 
-
 _OTHER_NAMES = {
-    "acc": "top1",
-    "accuracy": "top1",
     "em": "exact_match",
     "ppl": "perplexity",
-    "iou": "miou",
-    "jaccard": "miou",
-    "map@0.5": "map50",
-    "map@50": "map50",
-    "ap50": "map50",
+    **dict.fromkeys(("acc", "accuracy"), "top1"),
+    **dict.fromkeys(("iou", "jaccard"), "miou"),
+    **dict.fromkeys(("map@0.5", "map@50", "ap50"), "map50"),
 }
 
 
