@@ -73,8 +73,6 @@ def check_scores(values: Mapping[str, object], metric: MetricSource | None) -> N
     # Limits in the metric's unit, which only some metrics have in percent.
     for name in ("max_drop", *OWN_SCORES, "max_drop_increase"):
         value = values.get(name)
-        if isinstance(value, str) or (
-            isinstance(value, dict) and any(isinstance(each, str) for each in value.values())
-        ):
+        if any(isinstance(each, str) for each in (value.values() if isinstance(value, dict) else [value])):
             what = f"{name} is in the unit of {scored.name}{f', {scored.unit}' if scored.unit else ''}"
             raise UsageError(what, value=repr(value), allowed="a number", fix=f"write {name}=0.1")
