@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from os import PathLike
@@ -14,17 +14,7 @@ from pytest_quant.errors import UsageError, nearest
 from pytest_quant.marks import NAME
 from pytest_quant.metrics import Metric, metric_by_name
 from pytest_quant.metrics.metric import OF_ERRORS, is_of_errors
-from pytest_quant.readers import (
-    Key,
-    Reader,
-    choice_of,
-    count,
-    each,
-    keys_of,
-    make_reader,
-    option,
-    read_values,
-)
+from pytest_quant.readers import Key, Reader, choice_of, count, each, keys_of, make_reader, option, read_values
 from pytest_quant.spec import (
     LIMITS,
     PRECISIONS,
@@ -61,22 +51,16 @@ MODEL = make_reader(
 )
 
 
-def _read_fixture_or(kind: type, value: object) -> Any:
-    return value if isinstance(value, kind) or (isinstance(value, str) and value.isidentifier()) else None
+def _fixture_or(kind: type, what: str, name: str, call: str) -> Reader[Any]:
+    def form(value: object) -> Any:
+        return value if isinstance(value, kind) or (isinstance(value, str) and value.isidentifier()) else None
+
+    example = f"'{name}' for a fixture that returns pytest_quant.{call}"
+    return make_reader(f"the name of a fixture or {what}", form, example)
 
 
-DATA = make_reader(
-    "the name of a fixture or a Dataset",
-    partial(_read_fixture_or, Dataset),
-    "'my_data' for a fixture that returns pytest_quant.Dataset.from_arrays(inputs, labels)",
-)
-
-
-SCORES = make_reader(
-    "the name of a fixture or Scores",
-    partial(_read_fixture_or, Scores),
-    "'gsm8k' for a fixture that returns pytest_quant.Scores.from_lm_eval('runs/fp16', 'runs/int4')",
-)
+DATA = _fixture_or(Dataset, "a Dataset", "my_data", "Dataset.from_arrays(inputs, labels)")
+SCORES = _fixture_or(Scores, "Scores", "gsm8k", "Scores.from_lm_eval('runs/fp16', 'runs/int4')")
 
 SCORE_LIMITS = limits_on("score", "reference")
 
@@ -104,8 +88,7 @@ NODES = make_reader("a list of node names", _nodes, "['/head/MatMul']")
 
 
 def _options(value: object) -> tuple[tuple[str, object], ...] | None:
-    by_name = isinstance(value, dict) and all(isinstance(name, str) for name in value)
-    return tuple(sorted(value.items())) if isinstance(value, dict) and by_name else None
+    return tuple(sorted(value.items())) if isinstance(value, dict) and all(map(_is_name, value)) else None
 
 
 OPTIONS = make_reader("a dict by option name", _options, "{'threads': 1}")
@@ -182,17 +165,19 @@ def _is_count(value: object) -> bool:
 MetricSource = str | Metric | dict[str, str | Metric]
 
 
-def _metric(value: object) -> str | Metric | None:
-    if isinstance(value, str):
-        # An unknown name is a `UsageError` that names the nearest.
-        metric_by_name(value)
-    return value if isinstance(value, (str, Metric)) else None
+def _known(look_up: Callable[[str], object], value: object) -> str | None:
+    """Return a name; an unknown one is a `UsageError` of `look_up` that names the nearest."""
+    return value if isinstance(value, str) and look_up(value) else None
+
+
+def _metric(_: str, value: object) -> str | Metric | None:
+    return value if isinstance(value, Metric) else _known(metric_by_name, value)
 
 
 def _metrics(name: str, value: object) -> MetricSource | None:
     if isinstance(value, dict) and value and all(map(_is_name, value)):
         return {output: _SINGLE.read(f"{name}[{output!r}]", metric) for output, metric in value.items()}
-    return _SINGLE.form(name, value)
+    return _metric(name, value)
 
 
 def _metric_error(name: str, value: object) -> UsageError:
@@ -202,18 +187,11 @@ def _metric_error(name: str, value: object) -> UsageError:
 
 
 _METRICS = "a name or a Metric, because the direction of a bare callable cannot be guessed"
-_SINGLE: Reader[str | Metric] = Reader(_METRICS, lambda _, value: _metric(value), _metric_error)
+_SINGLE: Reader[str | Metric] = Reader(_METRICS, _metric, _metric_error)
 METRIC = Reader(f"{_METRICS}; or a dict of these by output", _metrics, _metric_error)
 
 
-def _backend(value: object) -> str | None:
-    if isinstance(value, str):
-        # An unknown name is a `UsageError` that names the nearest.
-        get_backend(value)
-    return value if isinstance(value, str) else None
-
-
-BACKEND = make_reader("the name of a backend", _backend, "'ort'")
+BACKEND = make_reader("the name of a backend", partial(_known, get_backend), "'ort'")
 
 
 @dataclass(frozen=True, slots=True)
