@@ -139,27 +139,26 @@ def _read_groups(output: object, groups: object) -> Iterator[ChannelGroup]:
             fix=f"write channels={_EXAMPLE}",
         )
     for name, channels in ranges.items():
-        yield ChannelGroup(str(output), name, axis, *_range(f"channels[{output!r}][{name!r}]", channels))
+        yield ChannelGroup(str(output), name, axis, *_RANGE.read(f"channels[{output!r}][{name!r}]", channels))
 
 
 def _is_name(value: object) -> bool:
     return isinstance(value, str) and bool(value)
 
 
-def _range(where: str, value: object) -> tuple[int, int | None]:
-    if isinstance(value, (tuple, list)) and len(value) == 2:
-        first, end = value
-        if _is_count(first) and (end is None or (_is_count(end) and end > first)):
-            return first, end
-    raise UsageError(
-        f"{where} must be a range of channels",
-        value=repr(value),
-        allowed="(first, end): the first channel from 0, and the channel after the last, or None for all that follow",
-    )
+def _range(value: object) -> tuple[int, int | None] | None:
+    first, end = value if isinstance(value, (tuple, list)) and len(value) == 2 else (-1, None)
+    is_range = _is_count(first) and (end is None or (_is_count(end) and end > first))
+    return (first, end) if is_range else None
 
 
 def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+_RANGE = make_reader(
+    "a range of channels, (first, end): the first from 0, and the channel after the last, or None for the rest", _range
+)
 
 
 MetricSource = str | Metric | dict[str, str | Metric]
