@@ -49,15 +49,8 @@ def _top1_right(outputs: Array, labels: Array) -> Array:
 
 
 def _top5_right(outputs: Array, labels: Array) -> Array:
-    """Return a mask (n,) of the samples whose label is among the five classes with the largest scores.
-
-    Of equal scores the lower class index ranks first, as in argmax, so that a dead output, all scores equal, is not
-    right for every label.
-    """
-    wanted = _class_indices(labels)[:, None]
-    own = np.take_along_axis(outputs, wanted, axis=1)
-    earlier = np.arange(outputs.shape[1]) < wanted
-    return np.asarray(np.sum((outputs > own) | ((outputs == own) & earlier), axis=1) < _TOP)
+    """Return a mask (n,) of the samples whose label is among the five classes with the largest scores."""
+    return np.asarray(_recall(outputs, _class_indices(labels), _TOP) == 1.0)
 
 
 def _relevant(labels: Array, items: int) -> Array:
@@ -86,7 +79,8 @@ def _relevant(labels: Array, items: int) -> Array:
 def _recall(outputs: Array, labels: Array, k: int) -> Array:
     """Return the share of the relevant items among the k of largest score, (n,); NaN where no item is relevant.
 
-    Of equal scores the lower index ranks first.
+    Of equal scores the lower index ranks first, as in argmax, so that a dead output, all scores equal, is not right for
+    every label.
     """
     if outputs.ndim != 2 or outputs.shape[1] <= k:
         raise UsageError(
