@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from itertools import starmap
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +21,7 @@ _THRESHOLDS = np.linspace(0.5, 0.95, 10)
 _RECALLS = np.linspace(0.0, 1.0, 101)
 _MOST_FOUND = 100
 _CONFIDENT = 0.5
+_MOST_CLASSES = 1 << 32
 
 _FORMS = "boxes (n, k, 4), scores (n, k) and classes (n, k); or boxes (n, k, 4) and scores (n, k, classes)"
 
@@ -42,9 +42,9 @@ class _Boxes(NamedTuple):
         """Return those of a mask (m,)."""
         return _Boxes(*(column[chosen] for column in self))
 
-    def keys(self, classes: int) -> Array:
-        """Return a number for each that is equal for boxes of one picture and class; `classes` bounds these."""
-        return np.asarray(self.pictures * classes + self.classes)
+    def keys(self) -> Array:
+        """Return a number for each, in rising order, that is equal for boxes of one picture and class."""
+        return np.asarray(self.pictures * _MOST_CLASSES + self.classes)
 
 
 def _sorted(pictures: Array, classes: Array, corners: Array, scores: Array, crowd: Array) -> _Boxes:
@@ -124,8 +124,7 @@ def _match(found: _Boxes, wanted: _Boxes, thresholds: Array) -> tuple[Array, Arr
     Two masks (found, t): which match a box, and which only a crowd.
     """
     hit, in_crowd = np.zeros((2, len(found.classes), len(thresholds)), bool)
-    keys = max(found.classes.max(initial=0), wanted.classes.max(initial=0)) + 1
-    ours, theirs = found.keys(keys), wanted.keys(keys)
+    ours, theirs = found.keys(), wanted.keys()
     first, end = (np.searchsorted(theirs, ours, side=side) for side in ("left", "right"))
     one = np.repeat(np.arange(len(ours)), end - first)
     other = np.arange(len(one)) + np.repeat(first - np.cumsum(end - first) + (end - first), end - first)
@@ -134,8 +133,6 @@ def _match(found: _Boxes, wanted: _Boxes, thresholds: Array) -> tuple[Array, Arr
     least = np.minimum(thresholds, 1.0 - 1e-10)
     near = overlap >= least[0]
     one, other, overlap = one[near], other[near], overlap[near]
-    if not len(one):
-        return hit, in_crowd
     # One box of each picture and class in a round: no two of a round compete.
     which, places = np.unique(one, return_inverse=True)
     rounds = (np.arange(len(which)) - np.searchsorted(ours[which], ours[which]))[places]
@@ -156,8 +153,7 @@ def _match(found: _Boxes, wanted: _Boxes, thresholds: Array) -> tuple[Array, Arr
 
 def _overlaps(ours: Array, theirs: Array, crowd: Array) -> Array:
     """Return intersection over union of pairs of boxes (m, 4); over ours alone for a crowd; 0 without an area."""
-    sides = np.minimum(ours[:, 2:], theirs[:, 2:]) - np.maximum(ours[:, :2], theirs[:, :2])
-    both = np.where((sides > 0).all(axis=1), sides.prod(axis=1), 0.0)
+    both = (np.minimum(ours[:, 2:], theirs[:, 2:]) - np.maximum(ours[:, :2], theirs[:, :2])).clip(0.0).prod(axis=1)
     area, other = ((each[:, 2:] - each[:, :2]).prod(axis=1) for each in (ours, theirs))
     whole = np.where(crowd, area, area + other - both)
     return np.asarray(np.divide(both, whole, out=np.zeros(len(both)), where=both > 0))
@@ -166,7 +162,7 @@ def _overlaps(ours: Array, theirs: Array, crowd: Array) -> Array:
 def _pictures(outputs: Mapping[str, Array], labels: Array, thresholds: Array) -> Array:
     """Return for each picture (n,) the bytes of its records: of its detections, and of the boxes to find."""
     found, wanted = _read_detections(outputs), _read_annotations(labels)
-    keys = found.keys(int(found.classes.max(initial=0)) + 1)
+    keys = found.keys()
     found = found.only(np.arange(len(keys)) - np.searchsorted(keys, keys) < _MOST_FOUND)
     hit, in_crowd = _match(found, wanted, thresholds)
     wanted = wanted.only(~wanted.crowd)
@@ -232,22 +228,13 @@ def _average_precision(rows: Array, levels: int) -> Callable[[Array], float]:
 
 
 def _average(name: str, thresholds: Array) -> ResolvedMetric:
+    statistics = partial(_pictures, thresholds=thresholds)
     prepare = partial(_average_precision, levels=len(thresholds))
-    return ResolvedMetric(
-        name,
-        "higher",
-        "%",
-        partial(_pictures, thresholds=thresholds),
-        lambda rows: prepare(rows)(np.arange(len(rows))),
-        reads_objects=True,
-        costly=True,
-        is_ratio=True,
-        outputs="all",
-        prepare=prepare,
-    )
+    score = ResolvedMetric(name, "higher", "%", statistics, lambda rows: prepare(rows)(np.arange(len(rows))))
+    return replace(score, prepare=prepare, outputs="all", reads_objects=True, costly=True, is_ratio=True)
 
 
-AVERAGES = tuple(starmap(_average, (("map", _THRESHOLDS), ("map50", _THRESHOLDS[:1]))))
+AVERAGES = _average("map", _THRESHOLDS), _average("map50", _THRESHOLDS[:1])
 
 
 def _kept(outputs: Mapping[str, Array], reference: Mapping[str, Array], thresholds: Array) -> Array:
