@@ -73,7 +73,7 @@ def choose_metric(check: Check, data: Data, outputs: Outputs, output: str) -> Re
             _refuse(names[0], data, outputs, output)
         return None
     if metric.reads_classes and data.label_range is not None:
-        _check_labels(data.label_range, outputs, output)
+        _check_labels(*data.label_range, outputs, output)
     return metric
 
 
@@ -98,10 +98,8 @@ def _refuse(limit: str, data: Data, outputs: Outputs, output: str) -> None:
             what += f" of shape (n, {', '.join(map(str, first.shape[1:]))})"
         fix = f"for classes give their indices as labels, {how}; else {fix}"
     if data.labels == "int" and outputs[output].dtype.kind in "iu":
-        fix = (
-            f"name the output with a score for each class, output='{_scores(outputs, output, 1) or '...'}', or compare "
-            "class indices: metric=Metric(lambda outputs, labels: outputs.ravel() == labels)"
-        )
+        indices = "compare class indices: metric=Metric(lambda outputs, labels: outputs.ravel() == labels)"
+        fix = f"{_name_scores(outputs, output, 1)}, or {indices}"
     raise UsageError(
         f"{limit} needs a metric here",
         value=f"{what}, output '{output}' of shape {outputs[output].shape}",
@@ -110,20 +108,19 @@ def _refuse(limit: str, data: Data, outputs: Outputs, output: str) -> None:
     )
 
 
-def _scores(outputs: Outputs, output: str, highest: float) -> str:
-    """Return the first output but `output` that has a score for each class up to index `highest`; empty without one."""
+def _name_scores(outputs: Outputs, output: str, highest: float) -> str:
+    """Say to name the first output but `output` that has a score for each class up to index `highest`."""
     others = [name for name, array in outputs.items() if name != output and array.ndim == 2 and array.dtype.kind == "f"]
-    return next((name for name in others if outputs[name].shape[1] > highest), "")
+    other = next((name for name in others if outputs[name].shape[1] > highest), "...")
+    return f"name the output with a score for each class, output='{other}'"
 
 
-def _check_labels(label_range: tuple[float, float], outputs: Outputs, output: str) -> None:
-    low, high = label_range
-    output_shape, other = outputs[output].shape, _scores(outputs, output, high)
-    if len(output_shape) == 2 and not (low >= 0 and high < output_shape[1]):
+def _check_labels(low: float, high: float, outputs: Outputs, output: str) -> None:
+    classes = outputs[output].shape[1]
+    if low < 0 or high >= classes:
         raise DataError(
             "a label is not one of the model's classes",
             value=f"labels from {low:g} to {high:g}",
-            allowed=f"0 to {output_shape[1] - 1}, for output '{output}' with {output_shape[1]} classes",
-            fix=f"name the output with a score for each class, output='{other or '...'}', or map the labels to the "
-            "order of the model's classes",
+            allowed=f"0 to {classes - 1}, for output '{output}' with {classes} classes",
+            fix=f"{_name_scores(outputs, output, high)}, or map the labels to the order of the model's classes",
         )
