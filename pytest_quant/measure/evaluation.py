@@ -88,8 +88,7 @@ def evaluate(
         del pair
     result = comparison.result()
     for head, scores in comparison.heads:
-        whole = AccuracyResult(n=result.n, n_different=n_different)
-        own = scores.add_to(whole, head.margin, confidence, parts.clusters)
+        own = scores.add_to(AccuracyResult(result.n, n_different=n_different), head.margin, confidence, parts.clusters)
         row = replace(part_score(own, head.name, head.margin), metric=head.metric.name, unit=head.metric.unit)
         note = " and ".join(filter(None, [result.note, own.note and f"output '{head.name}': {own.note}"]))
         result = replace(result, by_head=(*result.by_head, row), note=note)
