@@ -71,6 +71,5 @@ def labels_of_head(labels: NDArray[Any], name: str, *, alone: bool) -> NDArray[A
             allowed="a dict by output for each sample",
             fix=f"give arrays by output, Dataset.from_arrays(inputs, {{'{name}': ..., ...}})",
         )
-    return widen(
-        labels_of([label[name] for label in labels], len(labels), f"labels of '{name}'"), f"labels of '{name}'"
-    )
+    what = f"labels of '{name}'"
+    return widen(labels_of([label[name] for label in labels], len(labels), what), what)

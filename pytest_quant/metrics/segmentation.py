@@ -26,8 +26,8 @@ def _areas(outputs: Array, labels: Array) -> Array:
     ------
     UsageError : the maps differ in size, or hold a class that does not exist.
     """
-    classes = outputs.shape[1] if outputs.dtype.kind == "f" and outputs.ndim > 1 else _MOST
-    ours = outputs.argmax(axis=1) if outputs.dtype.kind == "f" and outputs.ndim > 1 else outputs
+    are_scores = outputs.dtype.kind == "f" and outputs.ndim > 1
+    classes, ours = (outputs.shape[1], outputs.argmax(axis=1)) if are_scores else (_MOST, outputs)
     if ours.size != labels.size:
         raise UsageError(
             "the metric 'miou' compares maps of classes of one size",
