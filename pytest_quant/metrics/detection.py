@@ -23,8 +23,6 @@ _MOST_FOUND = 100
 _CONFIDENT = 0.5
 _MOST_CLASSES = 1 << 32
 
-_FORMS = "boxes (n, k, 4), scores (n, k) and classes (n, k); or boxes (n, k, 4) and scores (n, k, classes)"
-
 
 class _Boxes(NamedTuple):
     """Boxes of a chunk of pictures, (m, ...), sorted by picture and class; of these by score, or crowds behind others.
@@ -62,21 +60,17 @@ def _read_detections(outputs: Mapping[str, Array]) -> _Boxes:
     boxes, *others = outputs.values()
     if len(others) == 1 and others[0].ndim == 3:
         others = [others[0].max(axis=2), others[0].argmax(axis=2)]
-    if boxes.shape[2:] != (4,) or [each.shape for each in others] != [boxes.shape[:2]] * 2:
+    fit = boxes.shape[2:] == (4,) and [each.shape for each in others] == [boxes.shape[:2]] * 2
+    if not fit or np.any(others[1] != np.round(others[1])):
         raise UsageError(
             "a metric of detections reads boxes and their scores and classes, in this order",
             value=", ".join(f"'{name}' {each.shape}" for name, each in outputs.items()),
-            allowed=_FORMS,
+            allowed="boxes (n, k, 4), scores (n, k) and classes (n, k), whole numbers; or boxes (n, k, 4) and scores "
+            "(n, k, classes)",
             fix="name the outputs, output=['boxes', 'scores', 'classes']; or wrap a callable that reads yours by name: "
             "metric=Metric(fn, outputs='all')",
         )
     scores, classes = others
-    if np.any(classes != np.round(classes)):
-        raise UsageError(
-            "the class of a detection is no whole number",
-            value=f"{classes[classes != np.round(classes)][0]} in output '{[*outputs][-1]}'",
-            fix="name the outputs in the order boxes, scores, classes",
-        )
     pictures = np.repeat(np.arange(len(boxes)), boxes.shape[1])
     found = _sorted(pictures, classes.ravel(), boxes.reshape(-1, 4), scores.ravel(), np.zeros(len(pictures), bool))
     # With a class below 0 runtimes fill up the k of a picture.

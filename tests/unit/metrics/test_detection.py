@@ -223,7 +223,7 @@ def test_labels_that_are_none(label: object, words: str) -> None:
         ({"boxes": BOX}, "reads boxes and their scores and classes, in this order"),
         ({"scores": np.ones((1, 1)), "boxes": BOX, "classes": np.ones((1, 1))}, "'scores' (1, 1), 'boxes' (1, 1, 4)"),
         ({"boxes": BOX, "scores": np.ones((1, 2)), "classes": np.ones((1, 2))}, "scores (n, k) and classes (n, k)"),
-        ({"boxes": BOX, "scores": np.ones((1, 1)), "classes": np.full((1, 1), 0.7)}, "no whole number"),
+        ({"boxes": BOX, "scores": np.ones((1, 1)), "classes": np.full((1, 1), 0.7)}, "classes (n, k), whole numbers"),
         ({"boxes": BOX, "scores": np.ones((1, 1)), "classes": np.ones((1, 1)), "n": np.ones(1)}, "output=['boxes', "),
     ],
 )
