@@ -260,23 +260,24 @@ def measure_drop(
         result = add_scores(accuracy, *means, metric)
         better, worse = sides if metric.better == "higher" else sides[::-1]
         shares = tango_of_runs(better, worse, confidence=accuracy.confidence)
-        ends: tuple[float, float] = scores.scale * shares[0], scores.scale * shares[1]
-        if margin is not None and result.drop is not None:
-            result = replace(result, n_to_resolve=samples_of_runs(better, worse, margin / scores.scale))
+        needed = None if margin is None else samples_of_runs(better, worse, margin / scores.scale)
+        ends = Interval(scores.scale * shares[0], scores.scale * shares[1])
+        result = replace(result, drop_ci=ends, n_to_resolve=needed)
     else:
         result = add_drop(accuracy, *means, metric, margin, clusters)
-        if result.drop_ci is None:
-            return result
-        ends = result.drop_ci.low, result.drop_ci.high
-    ends = _clip_drop(metric, add_run_noise(result.drop or 0.0, ends, noise, accuracy.confidence))
+    return _widen(result, noise)
+
+
+def _widen(result: AccuracyResult, noise: RunNoise) -> AccuracyResult:
+    """Return `result` with an interval for further runs, within what such scores can lose."""
+    if result.drop is None or result.drop_ci is None:
+        return result
+    ends = add_run_noise(result.drop, (result.drop_ci.low, result.drop_ci.high), noise, result.confidence)
+    # Errors may be more than 100 %.
+    if result.unit == "%" and result.better == "higher":
+        ends = max(ends[0], -100.0), min(ends[1], 100.0)
     # More samples of the same runs would not tell.
     return replace(result, drop_ci=Interval(*ends), n_to_resolve=None if noise.variance else result.n_to_resolve)
-
-
-def _clip_drop(metric: ResolvedMetric, ends: tuple[float, float]) -> tuple[float, float]:
-    """Return the ends of a drop within what such scores can lose; errors may be more than 100 %."""
-    bounded = metric.unit == "%" and metric.better == "higher"
-    return (max(ends[0], -100.0), min(ends[1], 100.0)) if bounded else ends
 
 
 def task_score(accuracy: AccuracyResult, task: PairedScores, metric: ResolvedMetric, margin: float | None) -> TaskScore:
@@ -286,12 +287,7 @@ def task_score(accuracy: AccuracyResult, task: PairedScores, metric: ResolvedMet
         doubt = assume_noise(accuracy.assumed_run_sd, 1, 1)
     own = replace(accuracy, n=task.candidate.shape[1])
     result = measure_drop(own, task, metric, margin, NO_NOISE_KNOWN)
-    score = part_score(result, task.task, margin, doubt)
-    if result.drop is None or result.drop_ci is None:
-        return score
-    own_ends = result.drop_ci.low, result.drop_ci.high
-    ends = _clip_drop(metric, add_run_noise(result.drop, own_ends, noise, accuracy.confidence))
-    return replace(score, drop_ci=Interval(*ends))
+    return replace(part_score(result, task.task, margin, doubt), drop_ci=_widen(result, noise).drop_ci)
 
 
 def _lost_most(scores: PairedScores) -> list[str]:
@@ -300,11 +296,8 @@ def _lost_most(scores: PairedScores) -> list[str]:
     sides = (_linear(side, scores.reference, scores).mean(axis=0) for side in (scores.reference, scores.candidate))
     drops = sign * (next(sides) - next(sides))
     worst = [place for place in np.argsort(-drops, kind="stable")[:8] if drops[place] > 0.0]
-    if not worst:
-        return []
-    return [
-        f"{np.count_nonzero(drops > 0.0)} samples lost, most of all {', '.join(scores.ids[place] for place in worst)}"
-    ]
+    names = ", ".join(scores.ids[place] for place in worst)
+    return [f"{np.count_nonzero(drops > 0.0)} samples lost, most of all {names}"] if worst else []
 
 
 def _notes(accuracy: AccuracyResult, scores: Scores, noise: RunNoise) -> list[str]:
