@@ -225,39 +225,38 @@ def _prompt(row: Row) -> str:
     return " ".join(str(row.get(name, "")) for name in ("doc_hash", "prompt_hash", "target_hash"))
 
 
-def results_of(file: Path, task: str, metric: str, known: Settings) -> tuple[Better, int | None]:
-    """Return what the results beside a file of samples say, once they are of the same model as other runs of its side.
-
-    That is which way the metric is better, higher where nobody says, and how many documents were evaluated, if known.
+def direction_of(file: Path, task: str, metric: str, n: int, known: Settings) -> Better:
+    """Return which way a metric is better, higher where nobody says; the results beside the samples must fit them.
 
     Parameters
     ----------
     file : a file of samples.
     task : its name.
     metric : its name, with the filter.
-    known : settings of the other runs, to which those of this run are added.
+    n : how many samples the file has.
+    known : settings of the other runs of its side, to which those of this run are added.
 
     Raises
     ------
-    DataError : the results cannot be read, or tell of another model, or of another way of running it.
+    DataError : the results cannot be read, or tell of another model, another way of running it, or another `n`.
     """
-    document = _results(file)
-    if document is None:
-        return "higher", None
-    name = metric.rpartition(",")[0]
-    # In a row, perplexity is the logarithm of the likelihood.
-    is_lower = _in(document, "higher_is_better", task, name) is False and name != "perplexity"
-    n = _in(document, "n-samples", task, "effective")
+    if (document := _results(file)) is None:
+        return "higher"
     for name, value in _settings(document, task).items():
         before, other = known.setdefault(name, (value, file))
         if value != before:
-            raise DataError(
-                f"runs of one side have different {name}",
-                value=f"{before} in {other}; {value} in {file}",
-                allowed="runs of one model in one setting; seeds may differ",
-                fix="name the file of the run that is meant, or move the old one out of the folder",
-            )
-    return "lower" if is_lower else "higher", n if isinstance(n, int) else None
+            what, found = f"runs of one side have different {name}", f"{before} in {other}; {value} in {file}"
+            fix = "name the file of the run that is meant, or move the old one out of the folder"
+            raise DataError(what, value=found, allowed="runs of one model in one setting; seeds may differ", fix=fix)
+    evaluated = _in(document, "n-samples", task, "effective")
+    if isinstance(evaluated, int) and evaluated != n:
+        fix = "run lm_eval again; look in its log for 'Could not save sample results'"
+        found = f"{n} samples, where the results beside it are of {evaluated}"
+        raise DataError(f"{file} is not whole", value=found, fix=fix)
+    name = metric.rpartition(",")[0]
+    # In a row, perplexity is the logarithm of the likelihood.
+    is_lower = _in(document, "higher_is_better", task, name) is False and name != "perplexity"
+    return "lower" if is_lower else "higher"
 
 
 def _results(file: Path) -> object:

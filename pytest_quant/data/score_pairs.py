@@ -115,16 +115,19 @@ def _tasks(scores: Scores) -> list[PairedScores]:
             raise DataError(
                 "reference and candidate are the same file", value=both[0], fix="name two folders of lm_eval"
             )
-        pairs = zip(sides, settings, strict=True)
-        runs = [[_task_run(file, scores, task, known) for file in side] for side, known in pairs]
-        metrics = {metric: better for side in runs for _, metric, better in side}
+        runs: list[list[ScoreRun]] = [[], []]
+        metrics: dict[str, Better] = {}
+        for own, side, known in zip(runs, sides, settings, strict=True):
+            for file in side:
+                run, metric = lm_eval.read_task_run(file, scores.metric, task, scores.cluster)
+                metrics[metric] = lm_eval.direction_of(file, task, metric, len(run.ids), known)
+                own.append(run)
         if len(metrics) > 1:
             raise DataError(f"the runs of task '{task}' have other metrics", value=", ".join(metrics))
         ((metric, better),) = metrics.items()
         link = lm_eval.OF_SUMS.get(metric.partition(",")[0], float)
         better = better if link is float else "lower"
-        paired = _pair_scores(scores, task, metric, [[run for run, *_ in side] for side in runs], better, link)
-        tasks.append(replace(paired, group=groups.get(task, "")))
+        tasks.append(replace(_pair_scores(scores, task, metric, runs, better, link), group=groups.get(task, "")))
     for group in filter(None, dict.fromkeys(groups.values())):
         sizes = {task.task: len(task.ids) for task in tasks if task.group == group}
         if not lm_eval.weighs_by_size(candidate[next(iter(sizes))][-1], group, metric, [*sizes]):
@@ -139,18 +142,6 @@ def weigh(task: PairedScores, weight: float) -> PairedScores:
         np.stack([weight * side, np.full_like(side, weight)], axis=-1) for side in (task.reference, task.candidate)
     )
     return replace(task, reference=next(sides), candidate=next(sides))
-
-
-def _task_run(file: Path, scores: Scores, task: str, known: lm_eval.Settings) -> tuple[ScoreRun, str, Better]:
-    run, metric = lm_eval.read_task_run(file, scores.metric, task, scores.cluster)
-    better, n = lm_eval.results_of(file, task, metric, known)
-    if n not in (None, len(run.ids)):
-        raise DataError(
-            f"{file} is not whole",
-            value=f"{len(run.ids)} samples, where the results beside it are of {n}",
-            fix="run lm_eval again; look in its log for 'Could not save sample results'",
-        )
-    return run, metric, better
 
 
 def _read_arrays(given: Any, ids: object, cluster: object) -> Iterator[ScoreRun]:
