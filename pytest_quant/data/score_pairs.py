@@ -6,7 +6,6 @@ import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -94,13 +93,9 @@ def _runs(scores: Scores, side: Sequence[Any], metric: str) -> tuple[str, list[S
     if scores.kind == "llama_perplexity":
         return metric, [read_llama_log(file, metric)[0] for file in side]
     if scores.kind == "files":
-        return metric, [_read_file(file, scores) for file in side]
+        runs = [run_of(file.name, rows_of(file), scores.id, scores.score, cluster_key=scores.cluster) for file in side]
+        return metric, [replace(run, origin=str(file.resolve())) for run, file in zip(runs, side, strict=True)]
     return metric, [run for given in side for run in _read_arrays(given, scores.ids, scores.cluster)]
-
-
-def _read_file(file: Path, scores: Scores) -> ScoreRun:
-    run = run_of(file.name, rows_of(file), scores.id, scores.score, cluster_key=scores.cluster)
-    return replace(run, origin=str(file.resolve()))
 
 
 def _tasks(scores: Scores) -> list[PairedScores]:
@@ -147,27 +142,21 @@ def weigh(task: PairedScores, weight: float) -> PairedScores:
 def _read_arrays(given: Any, ids: object, cluster: object) -> Iterator[ScoreRun]:
     parts = dict(given) if isinstance(given, Mapping) else {"score": given}
     key = {part: part for part in parts} if isinstance(given, Mapping) else "score"
+    cluster_key = None if cluster is None else "cluster"
+    parts |= {} if cluster is None else {"cluster": cluster}
     arrays = {name: np.atleast_2d(np.asarray(array)) for name, array in parts.items()}
-    if cluster is not None:
-        arrays["cluster"] = np.atleast_2d(np.asarray(cluster))
     names = list(range(next(iter(arrays.values())).shape[-1])) if ids is None else np.asarray(ids).ravel().tolist()
     shape = max(map(len, arrays.values())), len(names)
     for name, array in arrays.items():
         if array.ndim != 2 or array.shape[1] != shape[1] or len(array) not in (1, shape[0]):
-            raise DataError(
-                "Scores: an array must have one number for each sample",
-                value=f"{name} of shape {np.shape(parts.get(name, cluster))} for {len(names)} ids",
-                allowed="(n,), or (runs, n) for several runs",
-            )
-    columns = {name: np.broadcast_to(array, shape).tolist() for name, array in arrays.items()}
-    for run in range(shape[0]):
-        where = f"run {run + 1}"
-        values = {name: column[run] for name, column in columns.items()}
-        rows = (
-            (f"{where}, sample {place}", {"id": names[place], **{name: value[place] for name, value in values.items()}})
-            for place in range(shape[1])
-        )
-        yield run_of(where, rows, "id", key, cluster_key=None if cluster is None else "cluster")
+            what, allowed = "an array must have one number for each sample", "(n,), or (runs, n) for several runs"
+            found = f"{name} of shape {np.shape(parts[name])} for {len(names)} ids"
+            raise DataError(f"Scores: {what}", value=found, allowed=allowed)
+    columns = [np.broadcast_to(array, shape).tolist() for array in arrays.values()]
+    for number, run in enumerate(zip(*columns, strict=True), 1):
+        samples = (dict(zip(("id", *arrays), sample, strict=True)) for sample in zip(names, *run, strict=True))
+        rows = ((f"run {number}, sample {place}", sample) for place, sample in enumerate(samples))
+        yield run_of(f"run {number}", rows, "id", key, cluster_key=cluster_key)
 
 
 def _pair_scores(
