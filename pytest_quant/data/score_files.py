@@ -153,10 +153,9 @@ def _number(place: str, value: object, key: str) -> float:
             allowed="a number for each sample, true or false",
             fix="name a metric that is the mean of one number for each sample; a list belongs to a metric that is not",
         )
-    try:
+    number = math.inf
+    with suppress(OverflowError):
         number = float(value)  # type: ignore[arg-type]
-    except OverflowError:
-        number = math.inf
     if not math.isfinite(number):
         fix = "give such a sample the worst score; in files, its row may also be left out, see missing='worst'"
         raise DataError(f"{place}: '{key}' is {number}", allowed="a finite number", fix=fix)
@@ -186,9 +185,8 @@ def _json(path: Path) -> Rows:
         lines = ((place, _decode(place, line)) for place, line in _lines(stream, path.name) if line.strip())
         for place, row in samples if listed else lines:
             if not isinstance(row, dict):
-                raise DataError(
-                    f"{place}: it is no object", value=_show_value(row), allowed='{"id": ..., "score": ...}'
-                )
+                allowed = '{"id": ..., "score": ...}'
+                raise DataError(f"{place}: it is no object", value=_show_value(row), allowed=allowed)
             yield place, row
 
 
@@ -248,12 +246,9 @@ def _parquet(path: Path) -> Rows:
         raise UsageError(f"Scores: {path.name} needs pyarrow", fix='pip install "pytest-quant[parquet]"') from None
     try:
         with open_file(path) as stream:
-            rows = parquet.ParquetFile(stream)
-            number = 0
-            for batch in rows.iter_batches():
-                for row in batch.to_pylist():
-                    number += 1
-                    yield f"{path.name}, row {number}", row
+            batches = parquet.ParquetFile(stream).iter_batches()
+            for number, row in enumerate((row for batch in batches for row in batch.to_pylist()), 1):
+                yield f"{path.name}, row {number}", row
     except (ArrowException, ValueError, OverflowError) as error:
         # Also values that Python has no type for: times in nanoseconds, text in another encoding.
         raise DataError(f"{path.name} is no Parquet file that can be read", value=str(error)) from error
