@@ -13,7 +13,6 @@ from functools import reduce
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -215,16 +214,13 @@ def _lines(stream: BinaryIO, name: str) -> Iterator[tuple[str, bytes]]:
 
 
 def _decode(place: str, text: bytes) -> object:
+    # Python's own writer puts NaN into what is no JSON then; its reader takes it, as other values may be needed.
     try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
-        # Python's own writer puts NaN into what is no JSON then; other values of such a row may be needed.
-        try:
-            return json.loads(text)
-        except (ValueError, RecursionError) as error:
-            shown = _show_value(text[:_SHOWN].decode("utf-8", "replace"))
-            fix = "write one object in a line, or one list in the file; if it was cut, look whether the run has ended"
-            raise DataError(f"{place}: it is no JSON, {error}", value=shown, fix=fix) from error
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        shown = _show_value(text[:_SHOWN].decode("utf-8", "replace"))
+        fix = "write one object in a line, or one list in the file; if it was cut, look whether the run has ended"
+        raise DataError(f"{place}: it is no JSON, {error}", value=shown, fix=fix) from error
 
 
 def _csv(path: Path) -> Rows:
