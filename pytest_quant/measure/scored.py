@@ -226,15 +226,9 @@ def metric_of(scores: PairedScores) -> ResolvedMetric:
 def _describe_candidate(accuracy: AccuracyResult, scores: Array, metric: ResolvedMetric, why: str) -> AccuracyResult:
     """Return the candidate's own figures, which later runs are compared with, and why this one is with nothing."""
     own = add_drop(accuracy, scores, scores, metric, None)
-    return replace(
-        accuracy,
-        candidate=own.candidate,
-        sample_weight=own.sample_weight,
-        candidate_ci=own.candidate_ci,
-        candidate_correct=own.candidate_correct,
-        candidate_scores=own.candidate_scores,
-        note=why,
-    )
+    of_two = "reference", "reference_correct", "drop", "drop_ci", "p_value", "discordant", "lost"
+    unknown: dict[str, Any] = dict.fromkeys(of_two)
+    return replace(own, note=why, **unknown)
 
 
 def _kept_scores(before: Baseline, accuracy: AccuracyResult, metric: ResolvedMetric) -> Array | None:
