@@ -43,12 +43,9 @@ def read_llama_log(path: Path, figure: str) -> tuple[ScoreRun, ScoreRun | None]:
     told = _CHUNKS.search(text)
     places = range(1, 1 + (int(told[1]) if told else len(chunks)))
     if not chunks or [int(chunk[0]) for chunk in chunks] != list(places):
-        raise DataError(
-            f"{path} does not have the {figure} of all chunks",
-            value=f"{len(chunks)} of {len(places)}",
-            allowed="all that one run of llama-perplexity printed; kld, same_top: of llama-perplexity --kl-divergence",
-            fix="run it again: llama-perplexity ... 2>&1 | tee FILE",
-        )
+        what, found = f"{path} does not have the {figure} of all chunks", f"{len(chunks)} of {len(places)}"
+        allowed = "all that one run of llama-perplexity printed; kld, same_top: of llama-perplexity --kl-divergence"
+        raise DataError(what, value=found, allowed=allowed, fix="run it again: llama-perplexity ... 2>&1 | tee FILE")
     columns = np.array([chunk[1:] for chunk in chunks], np.float64).T
     if figure == "perplexity":
         with np.errstate(invalid="ignore", divide="ignore"):

@@ -60,13 +60,10 @@ def runs_by_task(places: Sequence[Path], tasks: Sequence[str]) -> dict[str, list
             files.setdefault(match["task"] if match else file.stem, []).append(file)
     missing = next((task for task in tasks if task not in files), "")
     if missing or not files:
-        what = f"task '{missing}'" if missing else "lm-eval"
-        raise DataError(
-            f"there are no samples of {what}",
-            value=", ".join(map(str, places)),
-            allowed=nearest(missing, files) if files else "samples_<task>_<time>.jsonl below the folder",
-            fix="run lm_eval with --log_samples --output_path, and name that folder",
-        )
+        what = "there are no samples of " + (f"task '{missing}'" if missing else "lm-eval")
+        allowed = nearest(missing, files) if files else "samples_<task>_<time>.jsonl below the folder"
+        fix = "run lm_eval with --log_samples --output_path, and name that folder"
+        raise DataError(what, value=", ".join(map(str, places)), allowed=allowed, fix=fix)
     return {task: sorted(files[task], key=lambda file: file.name) for task in tasks or sorted(files)}
 
 
@@ -115,34 +112,26 @@ def weighs_by_size(file: Path, group: str, metric: str, tasks: Sequence[str]) ->
     """
     document = _results(file)
     score = _in(document, "results", group, metric)
-    means, sizes = (
-        [_in(document, place, task, name) for task in tasks]
-        for place, name in (("results", metric), ("n-samples", "effective"))
-    )
+    means = [_in(document, "results", task, metric) for task in tasks]
+    sizes = [_in(document, "n-samples", task, "effective") for task in tasks]
     # Of sums neither mean is the ratio over all samples.
     if metric.partition(",")[0] not in OF_SUMS and all(isinstance(x, (int, float)) for x in (score, *means, *sizes)):
         for is_by_size, weights in ((True, sizes), (False, None)):
             if math.isclose(score, fmean(means, weights)):
                 return is_by_size
-    raise DataError(
-        f"the results beside {file.name} do not show how lm-eval weighs the tasks of '{group}'",
-        value=f"{metric} {score}",
-        allowed="the mean of the scores over all samples, or over all tasks",
-        fix=f"name its tasks: task={[*tasks[:2], '...']}",
-    )
+    what = f"the results beside {file.name} do not show how lm-eval weighs the tasks of '{group}'"
+    allowed = "the mean of the scores over all samples, or over all tasks"
+    fix = f"name its tasks: task={[*tasks[:2], '...']}"
+    raise DataError(what, value=f"{metric} {score}", allowed=allowed, fix=fix)
 
 
 def _list_files(folder: Path) -> list[Path]:
     files = sorted(folder.rglob("samples_*.jsonl"))
     models = sorted({str(file.parent.relative_to(folder)) for file in files})
     if len(models) > 1:
-        raise DataError(
-            f"{folder} has samples of several models",
-            value=", ".join(models),
-            allowed="one model for each side; its runs are in one folder",
-            fix=f"name the folder of one model, '{folder / models[0]}', or a list of folders that are runs of one "
-            f"model",
-        )
+        what, allowed = f"{folder} has samples of several models", "one model for each side; its runs are in one folder"
+        fix = f"name the folder of one model, '{folder / models[0]}', or a list of folders that are runs of one model"
+        raise DataError(what, value=", ".join(models), allowed=allowed, fix=fix)
     return files
 
 
@@ -213,12 +202,10 @@ def _read_unnamed_run(file: Path, name: str, wanted: str, task: str, cluster: ob
     fix = f"write metric='{next(iter(told), name)}'"
     if (wanted and kind in told) or (not told and len(runs) > 1):
         fix = f"keep the rows of one filter in the file, and write metric='{kind if told else name}'"
-    raise DataError(
-        f"{file.name} does not name the filters of its rows, as lm-eval before 0.4.7, nor do the results name them",
-        value=f"{len(runs)} rows for each document, and metric '{kind}'",
-        allowed=", ".join(told) or f"{name}, where the file has the rows of one filter",
-        fix=fix,
-    )
+    what = f"{file.name} does not name the filters of its rows, as lm-eval before 0.4.7, nor do the results name them"
+    allowed = ", ".join(told) or f"{name}, where the file has the rows of one filter"
+    found = f"{len(runs)} rows for each document, and metric '{kind}'"
+    raise DataError(what, value=found, allowed=allowed, fix=fix)
 
 
 def _prompt(row: Row) -> str:

@@ -86,12 +86,10 @@ def run_of(
     for place, row in rows:
         sample = _name(place, row, id_key, "id")
         if sample in scores:
-            raise DataError(
-                f"{place}: another row has the id {sample!r}, and scores are paired by id",
-                allowed=f"one row for each {id_key}",
-                fix=f"give one file for each run of a task{f', here {task}' if task else ''}, or a key that differs: "
-                "id='...'",
-            )
+            what = f"{place}: another row has the id {sample!r}, and scores are paired by id"
+            of = f"a task, here {task}" if task else "a task"
+            fix = f"give one file for each run of {of}, or a key that differs: id='...'"
+            raise DataError(what, allowed=f"one row for each {id_key}", fix=fix)
         scores[sample] = _score(place, row, score_key)
         clusters.append("" if cluster_key is None else _name(place, row, str(cluster_key), "cluster"))
         prompts.append(prompt_of(row) + clusters[-1])
@@ -146,12 +144,9 @@ def _number(place: str, value: object, key: str) -> float:
         with suppress(ValueError):
             value = _ANSWERS[answer] if (answer := value.strip().lower()) in _ANSWERS else float(value)
     if not _is_number(value):
-        raise DataError(
-            f"{place}: '{key}' is not a number",
-            value=_show_value(value),
-            allowed="a number for each sample, true or false",
-            fix="name a metric that is the mean of one number for each sample; a list belongs to a metric that is not",
-        )
+        allowed = "a number for each sample, true or false"
+        fix = "name a metric that is the mean of one number for each sample; a list belongs to a metric that is not"
+        raise DataError(f"{place}: '{key}' is not a number", value=_show_value(value), allowed=allowed, fix=fix)
     number = math.inf
     with suppress(OverflowError):
         number = float(value)  # type: ignore[arg-type]

@@ -107,9 +107,8 @@ def _tasks(scores: Scores) -> list[PairedScores]:
     for task, files in candidate.items():
         sides = (reference.get(task, []), files)
         if both := sorted({str(file) for file in sides[0]}.intersection(map(str, files))):
-            raise DataError(
-                "reference and candidate are the same file", value=both[0], fix="name two folders of lm_eval"
-            )
+            what, fix = "reference and candidate are the same file", "name two folders of lm_eval"
+            raise DataError(what, value=both[0], fix=fix)
         runs: list[list[ScoreRun]] = [[], []]
         metrics: dict[str, Better] = {}
         for own, side, known in zip(runs, sides, settings, strict=True):
@@ -182,11 +181,9 @@ def _pair_scores(
     if unit is None or scale is None:
         unit, scale = ("%", 100.0) if link is float and lowest >= 0.0 and most <= 1.0 else ("", 1.0)
     if unit == "%" and not (lowest >= 0.0 and scale * most <= 100.0):
-        raise DataError(
-            f"scores in percent lie between 0 and {100.0 / scale:g}, times {scale:g}, error rates on average",
-            value=f"{lowest:g} to {highest:g}",
-            fix="write unit='', scale=1 for a number in its own unit, or scale=1 for scores from 0 to 100",
-        )
+        what = f"scores in percent lie between 0 and {100.0 / scale:g}, times {scale:g}, error rates on average"
+        fix = "write unit='', scale=1 for a number in its own unit, or scale=1 for scores from 0 to 100"
+        raise DataError(what, value=f"{lowest:g} to {highest:g}", fix=fix)
     is_counted = scores.missing == "worst" and unit == "%"
     left_out = lacked[0] if is_counted else lacked[0] | lacked[1]
     notes = _note_other_samples(task, runs, prompts, left_out)
@@ -205,11 +202,9 @@ def _pair_scores(
         rows = np.array(listed, np.float64).reshape(len(side), len(ids), *shape)
         same = np.isclose(rows, rows[:1]).all(axis=(0, *range(2, rows.ndim)))
         if scores.deterministic and not same.all():
-            raise DataError(
-                "deterministic=True, and runs of one side have other scores",
-                value=f"{np.count_nonzero(~same)} samples differ in {', '.join(run.where for run in side)}",
-                fix="leave out deterministic=True, or name the file of the run that is meant",
-            )
+            found = f"{np.count_nonzero(~same)} samples differ in {', '.join(run.where for run in side)}"
+            fix = "leave out deterministic=True, or name the file of the run that is meant"
+            raise DataError("deterministic=True, and runs of one side have other scores", value=found, fix=fix)
         # Equal scores alone do not make a copy: runs may have few outcomes.
         keys = [(run.origin or place, answered) for place, (run, answered) in enumerate(zip(side, given, strict=True))]
         for run, of in zip(side, places := tuple(map(keys.index, keys)), strict=True):
@@ -247,11 +242,9 @@ def _note_other_samples(
                 shown = ", ".join(sorted(names)[:3]) + (", ..." if len(names) > 3 else "")
                 notes.append(f"{run.where} {what} {len(names)} of {len(prompts)} samples: {shown}")
     if len(prompts) - len(left_out) < LEAST_COMMON * len(prompts):
-        raise DataError(
-            f"the runs{f' of {task}' if task else ''} have other samples, and scores are paired by id",
-            value="; ".join(notes),
-            allowed=f"at least {LEAST_COMMON:.0%} of the ids in all runs, with the same prompts",
-            fix="run both on the same samples, with the same --limit, chat template and few-shot examples: "
-            "lm_eval --seed N draws these anew; lm_eval --seed 0,1234,N,1234 does not",
-        )
+        what = f"the runs{f' of {task}' if task else ''} have other samples, and scores are paired by id"
+        allowed = f"at least {LEAST_COMMON:.0%} of the ids in all runs, with the same prompts"
+        fix = "run both on the same samples, with the same --limit, chat template and few-shot examples"
+        seeds = "lm_eval --seed N draws these anew; lm_eval --seed 0,1234,N,1234 does not"
+        raise DataError(what, value="; ".join(notes), allowed=allowed, fix=f"{fix}: {seeds}")
     return notes

@@ -168,11 +168,9 @@ def join_tasks(tasks: Sequence[PairedScores]) -> PairedScores:
     first = tasks[0]
     for task in tasks:
         if (task.unit, task.better, task.link) != (first.unit, first.better, first.link):
-            raise DataError(
-                f"tasks '{first.task}' and '{task.task}' cannot be judged together",
-                value=f"unit '{first.unit}', {first.better} is better; unit '{task.unit}', {task.better} is better",
-                fix="write one test for each: task='...'",
-            )
+            what = f"tasks '{first.task}' and '{task.task}' cannot be judged together"
+            found = "; ".join(f"unit '{each.unit}', {each.better} is better" for each in (first, task))
+            raise DataError(what, value=found, fix="write one test for each: task='...'")
     if any(task.candidate.ndim == 3 for task in tasks):
         tasks = [task if task.candidate.ndim == 3 else weigh(task, 1.0) for task in tasks]
     names = {task.metric for task in tasks}
