@@ -78,11 +78,9 @@ def read_scores(scores: Scores) -> tuple[PairedScores, ...]:
         return tuple(_tasks(scores))
     metric, candidate = _runs(scores, scores.candidate, scores.metric)
     reference = _runs(scores, scores.reference, metric)[1]
-    link: Link = float
-    if scores.kind == "llama_perplexity":
-        logs = [] if reference else [read_llama_log(file, metric) for file in scores.candidate]
-        reference = reference or [base for _, base in logs if base]
-        link = math.exp if metric == "perplexity" else float
+    if scores.kind == "llama_perplexity" and not reference:
+        reference = [base for _, base in (read_llama_log(file, metric) for file in scores.candidate) if base]
+    link: Link = math.exp if (scores.kind, metric) == ("llama_perplexity", "perplexity") else float
     return (_pair_scores(scores, "", metric, [reference, candidate], scores.better or "higher", link),)
 
 
@@ -159,7 +157,7 @@ def _read_arrays(given: Any, ids: object, cluster: object) -> Iterator[ScoreRun]
 
 
 def _pair_scores(
-    scores: Scores, task: str, metric: str, sides: list[list[ScoreRun]], better: Better, link: Link = float
+    scores: Scores, task: str, metric: str, sides: list[list[ScoreRun]], better: Better, link: Link
 ) -> PairedScores:
     # Files of both sides may have one name.
     named = zip(("reference", "candidate"), sides, strict=True)
