@@ -56,19 +56,12 @@ def measure_scores(check: Check, scores: Scores, find_baseline: FindBaseline, to
         tasks = read_scores(scores)
     whole = join_tasks(join_groups(tasks))
     metric = metric_of(whole)
-    confidence = check.confidence or 0.95
-    accuracy = AccuracyResult(
-        n=whole.candidate.shape[1],
-        metric=metric.name,
-        unit=metric.unit,
-        better=metric.better,
-        confidence=confidence,
-        varies=not scores.deterministic,
-        candidate_runs=len(set(whole.copies[1])),
-        run_sd=_noise(replace(whole, reference=whole.candidate[:1], copies=((0,), whole.copies[1]))).run_sd,
-        candidate_missing=whole.missing[1],
-    )
-    if metric.unit == "%" and accuracy.varies and accuracy.run_sd is None:
+    n, runs = whole.candidate.shape[1], len(set(whole.copies[1]))
+    own_sd = _noise(replace(whole, reference=whole.candidate[:1], copies=((0,), whole.copies[1]))).run_sd
+    accuracy = AccuracyResult(n, metric.name, metric.unit, metric.better, confidence=check.confidence or 0.95)
+    accuracy = replace(accuracy, varies=not scores.deterministic, candidate_missing=whole.missing[1])
+    accuracy = replace(accuracy, candidate_runs=runs, run_sd=own_sd)
+    if metric.unit == "%" and accuracy.varies and own_sd is None:
         accuracy = replace(accuracy, assumed_run_sd=ASSUMED_RUN_SD_PCT)
     different = np.ascontiguousarray(np.unique(whole.candidate, axis=0))
     measured = Measured(
@@ -90,19 +83,17 @@ def measure_scores(check: Check, scores: Scores, find_baseline: FindBaseline, to
         if known is None:
             why = baseline if isinstance(baseline, str) else "the baseline's record has no scores of single samples"
             return replace(measured, accuracy=_describe_candidate(accuracy, whole.candidate.mean(axis=0), metric, why))
-        sizes = np.cumsum([task.candidate.shape[1] for task in tasks])[:-1]
-        parts = np.split(known, sizes)
+        parts = np.split(known, np.cumsum([task.candidate.shape[1] for task in tasks])[:-1])
         tasks = tuple(replace(task, reference=part[None]) for task, part in zip(tasks, parts, strict=True))
         whole = replace(whole, reference=known[None])
     earlier = (0.0, 0) if before is None else (before.run_sd, before.run_freedom)
     noise = _noise(whole, *earlier)
     if is_alone and before is not None and before.accuracy is not None:
         # What the record has are means of its runs, which differ by less than single ones.
-        ours, theirs = len(set(whole.copies[1])), before.accuracy.candidate_runs or 1
-        noise = replace(noise, variance=noise.variance * (1 / theirs + 1 / ours) / (1 + 1 / ours))
-    assumed_run_sd = None if noise.freedom else accuracy.assumed_run_sd
-    runs = len(set(whole.copies[0])) or 1
-    accuracy = replace(accuracy, reference_runs=runs, run_sd=noise.run_sd, assumed_run_sd=assumed_run_sd)
+        earlier_runs = before.accuracy.candidate_runs or 1
+        noise = replace(noise, variance=noise.variance * (1 / earlier_runs + 1 / runs) / (1 + 1 / runs))
+    accuracy = replace(accuracy, reference_runs=len(set(whole.copies[0])) or 1, run_sd=noise.run_sd)
+    accuracy = replace(accuracy, assumed_run_sd=None if noise.freedom else accuracy.assumed_run_sd)
     accuracy = measure_drop(accuracy, whole, metric, check.limits.margin, noise)
     if len(tasks) > 1:
         rows = join_groups(tasks)
@@ -113,9 +104,8 @@ def measure_scores(check: Check, scores: Scores, find_baseline: FindBaseline, to
     if accuracy.candidate_missing and not is_alone and accuracy.unit == "%":
         worst = measure_scores(check, replace(scores, missing="worst"), lambda _: baseline, tools)
         measured = replace(measured, accuracy_at_worst=worst.accuracy)
-    return replace(
-        measured, accuracy=accuracy, notes=(*whole.notes, *_notes(accuracy, scores, noise), *_lost_most(whole))
-    )
+    notes = *whole.notes, *_notes(accuracy, scores, noise), *_lost_most(whole)
+    return replace(measured, accuracy=accuracy, notes=notes)
 
 
 def _noise(scores: PairedScores, sd: float = 0.0, freedom: int = 0) -> RunNoise:
