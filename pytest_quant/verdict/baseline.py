@@ -11,21 +11,9 @@ import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from pytest_quant.result import (
-    AccuracyResult,
-    Baseline,
-    Interval,
-    LatencyResult,
-    Status,
-    Verdict,
-)
+from pytest_quant.result import AccuracyResult, Baseline, Interval, LatencyResult, Status, Verdict
 from pytest_quant.spec import Limits
-from pytest_quant.stats.launch_difference import (
-    FEWEST_FREEDOM,
-    LaunchChange,
-    LaunchDifference,
-    percent,
-)
+from pytest_quant.stats.launch_difference import FEWEST_FREEDOM, LaunchChange, LaunchDifference, percent
 from pytest_quant.stats.launches import Launch, days_of, launch_of, logs_of, update_noise
 from pytest_quant.stats.means import LAUNCH_LOOKS
 from pytest_quant.verdict.accuracy_limits import allow_for_run_noise
