@@ -9,6 +9,7 @@ import timeit
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -36,6 +37,9 @@ _PREPARED_S = 15.0
 _FAR = 2.0
 """Distance of a limit from the drop, over that of an end of its interval, from which more resamples do not decide."""
 
+Sides: TypeAlias = tuple[Array, Array]
+"""Statistics of a metric for the same samples, of reference and candidate."""
+
 FEWEST_UNBOUNDED = 10
 """Samples from which a score without a largest value has an interval: what fewer show says little about the next."""
 
@@ -54,7 +58,7 @@ class PairedStatistics:
         self._labels: list[Array] = []
 
     @property
-    def sides(self) -> tuple[Array, Array]:
+    def sides(self) -> Sides:
         """Statistics of reference and candidate, k rows of the samples that could be scored."""
         return np.concatenate(self._reference), np.concatenate(self._candidate)
 
@@ -138,12 +142,11 @@ class PairedStatistics:
         """
         metric = self.metric
         result = replace(result, metric=metric.name, unit=metric.unit, better=metric.better, confidence=confidence)
-        if metric.reads_classes and metric.rate is None and self._reference:
-            both = self._reference, self._candidate
-            lucky = (_score_shuffled(metric, np.concatenate(side), result.n_different) for side in both)
-            result = replace(result, chance=next(lucky), candidate_chance=next(lucky))
         if not self._reference:
             return result
+        if metric.reads_classes and metric.rate is None:
+            lucky = [_score_shuffled(metric, side, result.n_different) for side in self.sides]
+            result = replace(result, chance=lucky[0], candidate_chance=lucky[1])
         own = None if clusters is None else clusters[self.samples]
         return add_drop(result, *self.sides, metric, margin, own)
 
@@ -215,13 +218,24 @@ def add_drop(
     result = add_scores(result, reference, candidate, metric)
     if result.drop is None:
         return result
-    if metric.rate is not None and _right_and_wrong(reference, candidate, metric.unit):
+    sides = reference, candidate
+    if metric.rate is not None and _right_and_wrong(*sides, metric.unit):
         result = _right_or_wrong(result, reference != 0, candidate != 0, metric.rate, margin)
         if clusters is None:
             return result
         # The test and its interval are of independent answers.
         result = replace(result, p_value=None)
-    return _resample(result, reference, candidate, metric, margin, clusters)
+    units = None if clusters is None else np.unique(clusters, return_inverse=True)[1]
+    if units is None and metric.is_ratio:
+        units = np.arange(len(reference))
+    known = metric.identity and units is None and not reference.dtype.hasobject
+    rows = hashlib.sha256(reference.tobytes() + candidate.tobytes()).hexdigest()
+    of = metric.identity, metric.better, metric.unit, result.confidence, margin, _different(result, reference), rows
+    key = json.dumps(of) if known else ""
+    kept = metric.kept(key, lambda: json.dumps(_bootstrap(sides, metric, result, margin, units)))
+    note, needed, *ends = json.loads(kept)
+    drop_ci, candidate_ci = (end and Interval(*end) for end in ends)
+    return replace(result, note=note, drop_ci=drop_ci, candidate_ci=candidate_ci, n_to_resolve=needed)
 
 
 def _score_shuffled(metric: ResolvedMetric, pairs: Array, n_different: int | None) -> float:
@@ -286,40 +300,14 @@ def _right_or_wrong(
     )
 
 
-def _resample(
-    result: AccuracyResult,
-    reference: Array,
-    candidate: Array,
-    metric: ResolvedMetric,
-    margin: float | None,
-    clusters: Array | None,
-) -> AccuracyResult:
-    """Add the interval of the paired bootstrap, and the samples that would resolve the margin by its variance."""
-    known = metric.identity and not reference.dtype.hasobject
-    rows = hashlib.sha256(reference.tobytes() + candidate.tobytes()).hexdigest()
-    of = metric.identity, metric.better, metric.unit, result.confidence, margin, _different(result, reference), rows
-    units = None if clusters is None else np.unique(clusters, return_inverse=True)[1]
-    if units is None and metric.is_ratio:
-        units = np.arange(len(reference))
-    key = json.dumps(of) if known and units is None else ""
-    given = reference, candidate, metric, result, margin, units
-    note, needed, *ends = json.loads(metric.kept(key, lambda: json.dumps(_bootstrap(*given))))
-    drop_ci, candidate_ci = (end and Interval(*end) for end in ends)
-    return replace(result, note=note, drop_ci=drop_ci, candidate_ci=candidate_ci, n_to_resolve=needed)
-
-
 def _bootstrap(
-    reference: Array,
-    candidate: Array,
-    metric: ResolvedMetric,
-    result: AccuracyResult,
-    margin: float | None,
-    units: Array | None,
+    sides: Sides, metric: ResolvedMetric, result: AccuracyResult, margin: float | None, units: Array | None
 ) -> tuple[str, int | None, Interval | None, Interval | None]:
     """Return a note, the samples that would resolve the margin, and the intervals of the drop and of the candidate.
 
     `units` (n,) are the clusters of the samples, or the samples themselves; ``None`` for scores that are no sums.
     """
+    reference, candidate = sides
     # Errors of a sample may be more than its words.
     is_over = metric.rate is not None and metric.rate * max(np.max(reference), np.max(candidate)) > 100.0
     bounded = metric.unit == "%" and not is_over
@@ -333,8 +321,7 @@ def _bootstrap(
     if units is not None and _count_different(reference, candidate, units) >= FEWEST_UNBOUNDED:
         # So many that differ show by themselves how far they do.
         span = 0.0
-    better, worse = (reference, candidate) if metric.better == "higher" else (candidate, reference)
-    better, worse, aggregate = _prepare(metric, better, worse)
+    better, worse, aggregate = _prepare(metric, *(sides if metric.better == "higher" else sides[::-1]))
     efforts = COSTLY if metric.costly else (USUAL, *COSTLY)
 
     def drawn(effort: Resampling) -> Resampled | None:

@@ -5,20 +5,16 @@ from __future__ import annotations
 import warnings
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 import numpy as np
 
 from pytest_quant.errors import UsageError
 from pytest_quant.metrics.builtin import BUILTIN
-from pytest_quant.metrics.drop import PairedStatistics, add_drop
+from pytest_quant.metrics.drop import PairedStatistics, Sides, add_drop
 from pytest_quant.metrics.metric import Array, ResolvedMetric
 from pytest_quant.result import AccuracyResult, TaskScore
 from pytest_quant.stats.paired import drop_tail
 from pytest_quant.stats.runs import NO_NOISE_KNOWN, RunNoise, tail_beyond
-
-Sides: TypeAlias = tuple[Array, Array]
-"""Statistics of a metric for the same samples, of reference and candidate."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
