@@ -80,10 +80,8 @@ def check(model: str, pytest_options: tuple[str, ...], data: str, labels: str | 
 
 def _value(name: str, text: str) -> object:
     """Return the value of a key of the mark as an option has it: names with commas between them, a number or a dict."""
+    if name in LIMITS:
+        with suppress(ValueError, SyntaxError):
+            return ast.literal_eval(text)
     names = split_names(text)
-    if name in LISTABLE and len(names) > 1:
-        return list(names)
-    value: object = text
-    with suppress(ValueError, SyntaxError):
-        value = ast.literal_eval(text) if name in LIMITS else text
-    return value
+    return list(names) if name in LISTABLE and len(names) > 1 else text
