@@ -45,20 +45,17 @@ def write_test(model: ModelToTest, given: str, data: str, labels: str | None, ma
         )
     n = (arrays[chosen[0]].shape or (0,))[0]
     is_calibrated = not mark.get("quantized") and mark.get("scheme", "static") == "static"
-    return (
-        templates()
-        .get_template("one_test.py.j2")
-        .render(
-            model=model,
-            given=given,
-            data=data,
-            inputs=chosen,
-            is_named=len(names) > 1 and chosen[0] in names,
-            labels=f"np.load({json.dumps(labels)})" if labels else f'samples["{_LABELS}"]' if has_labels else "",
-            # As many as the guides take, of few samples a tenth.
-            calibration=min(100, max(1, n // 10)) if is_calibrated else 0,
-            mark=", ".join(f"{key}={json.dumps(value)}" for key, value in mark.items()),
-        )
+    template = templates().get_template("one_test.py.j2")
+    return template.render(
+        model=model,
+        given=given,
+        data=data,
+        inputs=chosen,
+        is_named=len(names) > 1 and chosen[0] in names,
+        labels=f"np.load({json.dumps(labels)})" if labels else f'samples["{_LABELS}"]' if has_labels else "",
+        # As many as the guides take, of few samples a tenth.
+        calibration=min(100, max(1, n // 10)) if is_calibrated else 0,
+        mark=", ".join(f"{key}={json.dumps(value)}" for key, value in mark.items()),
     )
 
 
