@@ -193,10 +193,10 @@ def resolve_wrapped(metric: Metric) -> ResolvedMetric:
     inner = innermost(metric.fn)
     if all(hasattr(inner, method) for method in ("update", "compute", "reset")):
         # torchmetrics takes tensors, which texts and dicts cannot become.
-        return _keep_whole_set(metric, torchmetrics_score(inner), reads_objects=False)
+        return _keep_whole_set(metric, torchmetrics_score(inner))
     if (getattr(inner, "__module__", "") or "").startswith("sklearn."):
-        whole = _keep_whole_set(metric, scikit_learn_score(metric.fn, inner), reads_objects=True)
-        return replace(whole, identity=_identity(metric.fn, metric.scale))
+        whole = _keep_whole_set(metric, scikit_learn_score(metric.fn, inner))
+        return replace(whole, reads_objects=True, identity=_identity(metric.fn, metric.scale))
     return ResolvedMetric(
         metric.name,
         metric.better,
@@ -259,23 +259,20 @@ def _pairs_of_sums(metric: Metric, given: Mapping[str, Any], n: int) -> Array:
     )
 
 
-def _keep_whole_set(metric: Metric, score: Score, *, reads_objects: bool) -> ResolvedMetric:
+def _keep_whole_set(metric: Metric, score: Score) -> ResolvedMetric:
     """Return a metric that keeps outputs and labels of all samples, because its score is defined on the whole set."""
 
     def aggregate(rows: Array) -> float:
         return metric.scale * score(rows["label"], rows["output"])
 
-    return ResolvedMetric(
-        metric.name, metric.better, metric.unit, _rows, aggregate, reads_objects=reads_objects, costly=True
-    )
+    return ResolvedMetric(metric.name, metric.better, metric.unit, _rows, aggregate, costly=True)
 
 
 def _rows(outputs: Array, labels: Array) -> Array:
     """Return a structured array (n,), so that the output and label of a sample are resampled together."""
     labels = labels.astype(np.int64) if labels.dtype.kind in "iub" else labels
-    rows = np.empty(
-        len(outputs), dtype=[("label", labels.dtype, labels.shape[1:]), ("output", outputs.dtype, outputs.shape[1:])]
-    )
+    sides = ("label", labels), ("output", outputs)
+    rows = np.empty(len(outputs), dtype=[(name, side.dtype, side.shape[1:]) for name, side in sides])
     rows["label"], rows["output"] = labels, outputs
     return rows
 
