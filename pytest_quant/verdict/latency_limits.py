@@ -129,11 +129,7 @@ def _percentile(name: str, percentile: float, allowed: float, latency: LatencyRe
         return judge_by_interval(name, allowed, over.candidate_p50_ms, span, figure=figure, bound=words)
     bound = latency.bound_of(percentile)
     low, high = (None, None) if bound is None else (bound.low_ms, bound.high_ms)
-    observed = {
-        50.0: latency.candidate_p50_ms,
-        90.0: latency.candidate_p90_ms,
-        99.0: latency.candidate_p99_ms,
-    }.get(percentile, high)
+    observed = getattr(latency, f"candidate_p{percentile:g}_ms", high)
     if high is None and not (low is not None and low > allowed):
         return mark_unmeasured(name, allowed, _explain_too_few(percentile, latency))
     if low is None or high is None:
