@@ -159,12 +159,9 @@ def allow_for_missing(verdicts: Iterable[Verdict], at_worst: Iterable[Verdict], 
     for verdict in verdicts:
         other = others.get(verdict.limit)
         holds = verdict.limit in limits_on("reference") or (other is not None and other.status is Status.PASS)
-        if verdict.status is not Status.PASS or holds:
-            yield verdict
-        else:
-            could = "nothing bounds what it lost" if other is None else f"with its worst score there {other.reason}"
-            why = f"{verdict.reason}, but samples are missing in the candidate ({lacking}): {could}"
-            yield replace(verdict, status=Status.INCONCLUSIVE, reason=f"{why}; write a row with a score for each")
+        could = "nothing bounds what it lost" if other is None else f"with its worst score there {other.reason}"
+        why = f"samples are missing in the candidate ({lacking}): {could}; write a row with a score for each"
+        yield withdraw_pass(verdict, "" if holds else why)
 
 
 _ON_ACCURACY = (OUTPUTS, *limits_on("score", "reference", "accuracy", "output"))
