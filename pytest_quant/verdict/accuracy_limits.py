@@ -74,9 +74,8 @@ def _worst_output(name: str, allowed: float, limit: Limit, accuracy: AccuracyRes
         worst = (max if limit.is_maximum else min)(measured, key=measured.__getitem__)
         verdict = judge_by_value(name, allowed, measured[worst], limit.suffix)
         if verdict.status is Status.FAIL or unmeasured is None:
-            verdict = replace(
-                verdict, reason=verdict.reason + _name_output(worst, len(outputs), len(accuracy.by_output))
-            )
+            where = _name_output(worst, len(outputs), len(accuracy.by_output))
+            verdict = replace(verdict, reason=verdict.reason + where)
             doubt = _says_little(limit, name, allowed, outputs) if accuracy.n > 1 else ""
             return withdraw_pass(verdict, doubt)
     return mark_unmeasured(name, allowed, f"output '{unmeasured}' {limit.missing}")

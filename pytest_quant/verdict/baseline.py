@@ -197,8 +197,7 @@ def _drop_increase(allowed: float, accuracy: AccuracyResult, baseline: Baseline 
         return judge_by_value("max_drop_increase", allowed, increase, " pp")
     if accuracy.drop_ci is None:
         return mark_unmeasured("max_drop_increase", allowed, f"the drop has no interval with {accuracy.n} samples")
-    before = baseline.accuracy.drop_ci if baseline.accuracy and baseline.accuracy.drop_ci else None
-    old = Interval(baseline.drop, baseline.drop) if before is None else before
+    old = (baseline.accuracy and baseline.accuracy.drop_ci) or Interval(baseline.drop, baseline.drop)
     # Ends of a difference of two independent estimates (Zou and Donner 2008, Statistics in Medicine 27, 1693-1702).
     low = increase - math.hypot(accuracy.drop - accuracy.drop_ci.low, old.high - baseline.drop)
     high = increase + math.hypot(accuracy.drop_ci.high - accuracy.drop, baseline.drop - old.low)
