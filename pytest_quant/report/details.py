@@ -135,12 +135,11 @@ def _further_figures(record: Record, section: str) -> Pairs:
 def _accuracy(record: Record, accuracy: AccuracyResult) -> DetailSection:
     unit = accuracy.unit or ""
     form = partial(format_in_unit, unit=unit)
-    parts = (
-        *(("task", accuracy.by_task), ("label", accuracy.by_label), ("group", accuracy.by_group)),
-        ("output", accuracy.by_head),
-    )
-    worst, worst_class = accuracy.worst_class, ""
-    if worst is not None:
+    parts = {"label": accuracy.by_label, "group": accuracy.by_group, "output": accuracy.by_head}
+    # Of classes that a limit judges as labels there are rows already.
+    by_class = () if accuracy.by_label else accuracy.by_class
+    worst_class = ""
+    if by_class and (worst := accuracy.worst_class) is not None:
         scores = format_change(worst.reference, worst.candidate, "%", points)
         worst_class = f"{worst.label}: {scores} of {worst.n} samples"
     several = accuracy.by_output if len(accuracy.by_output) > 1 else ()
@@ -160,31 +159,27 @@ def _accuracy(record: Record, accuracy: AccuracyResult) -> DetailSection:
         drop_empty(
             ("agreement", format_measured(accuracy.agreement_pct, "%", form=points)),
             ("outputs", "identical" if accuracy.identical else ""),
-            ("SQNR", format_measured(accuracy.sqnr_db, "dB")),
-            ("cosine", figure(accuracy.cosine, 6)),
-            ("largest error", format_measured(accuracy.max_abs_error, _name_sample(accuracy.max_abs_error_sample))),
+            *_error_figures(accuracy, accuracy.max_abs_error_sample),
         ),
         tuple((f"output {error.name}", _describe_output(error)) for error in worst_first[:_MOST_OUTPUTS]),
         drop_empty(
             ("outputs not shown", format_whole(max(0, len(several) - _MOST_OUTPUTS) or None)),
-            *((f"worst {what}s", _describe_worst(rows, unit)) for what, rows in parts if what != "task"),
-            ("worst class", "" if accuracy.by_label else worst_class),
+            *((f"worst {what}s", _describe_worst(rows, unit)) for what, rows in parts.items()),
+            ("worst class", worst_class),
         ),
     )
     confidence = f"{accuracy.confidence:.0%}" if accuracy.drop_ci is not None else ""
     further = drop_empty(("confidence of intervals", confidence), *_further_figures(record, "accuracy"))
     faults = [(fault.output, format_whole(fault.sample), fault.kind, fault.detail) for fault in accuracy.faults]
-    classes = (
-        []
-        if accuracy.by_label
-        else [
-            (format_whole(score.label), format_whole(score.n), points(score.reference), points(score.candidate))
-            for score in sorted(accuracy.by_class, key=lambda score: score.candidate - score.reference)
-        ]
-    )
+    classes = [
+        (format_whole(score.label), format_whole(score.n), points(score.reference), points(score.candidate))
+        for score in sorted(by_class, key=lambda score: score.candidate - score.reference)
+    ]
     tables = (
         *_table("What cannot be compared", ("output", "sample", "fault", "where"), faults),
-        *chain.from_iterable(_part_table(what, rows, unit) for what, rows in parts),
+        *chain.from_iterable(
+            _part_table(what, rows, unit) for what, rows in (("task", accuracy.by_task), *parts.items())
+        ),
         *_table("By class", ("class", "samples", "reference %", "candidate %"), classes),
     )
     return DetailSection("Accuracy", groups, further, tables=tables)
@@ -231,19 +226,19 @@ def lost_samples(accuracy: AccuracyResult) -> str:
     return f"{round(lost)} of {accuracy.n} samples"
 
 
-def _name_sample(sample: int | None) -> str:
-    return "" if sample is None else f"at sample {sample}"
+def _error_figures(of: AccuracyResult | OutputError, sample: int | None) -> Pairs:
+    """Return the figures of outputs that differ; `sample` has the largest error."""
+    return drop_empty(
+        ("SQNR", format_measured(of.sqnr_db, "dB")),
+        ("cosine", figure(of.cosine, 6)),
+        ("largest error", format_measured(of.max_abs_error, "" if sample is None else f"at sample {sample}")),
+    )
 
 
 def _describe_output(error: OutputError) -> str:
     if error.identical or error.max_abs_error is None:
         return "identical" if error.identical else "differs"
-    pairs = drop_empty(
-        ("SQNR", format_measured(error.sqnr_db, "dB")),
-        ("cosine", figure(error.cosine, 6)),
-        ("largest error", format_measured(error.max_abs_error, _name_sample(error.sample))),
-    )
-    return ", ".join(f"{label} {text}" for label, text in pairs)
+    return ", ".join(f"{label} {text}" for label, text in _error_figures(error, error.sample))
 
 
 _TOKENS = {"ttft": "to the first token", "tpot": "per token"}
@@ -255,6 +250,10 @@ def _latency(record: Record) -> DetailSection:
         return _omitted_section("Latency", record.latency_off)
     repeat, sample = latency.repeat, latency.sample
     of_launches = (latency.speedup, *(launch.speedup for launch in latency.launches)) if latency.launches else ()
+    tokens = [
+        (f"time {_TOKENS[token.name]}", format_change(token.reference_ms, token.candidate_ms, "ms"))
+        for token in latency.tokens
+    ]
     groups = (
         drop_empty(
             ("median", format_change(latency.reference_p50_ms, latency.candidate_p50_ms, "ms")),
@@ -262,12 +261,7 @@ def _latency(record: Record) -> DetailSection:
             ("rounds", format_whole(latency.rounds)),
             ("batch", format_whole(latency.batch_size)),
         ),
-        drop_empty(
-            *(
-                (f"time {_TOKENS[token.name]}", format_change(token.reference_ms, token.candidate_ms, "ms"))
-                for token in latency.tokens
-            )
-        ),
+        drop_empty(*tokens),
         drop_empty(("clock", f"the {latency.clock}'s" if latency.clock != "host" else "")),
         drop_empty(("speedup of each launch", ", ".join(f"x{figure(speedup)}" for speedup in of_launches))),
         drop_empty(("latency reference", latency.compared_with)),
@@ -289,8 +283,7 @@ def _coverage(record: Record, coverage: Coverage) -> DetailSection:
     upper = f" to {points(coverage.high_pct)}" if is_bounded else ""
     bounds = f": float in the lower figure, {record.precision} in the upper" if is_bounded else ""
     # By the operators of the user's model, which is what a mark can name.
-    quantized: Counter[str] = Counter()
-    nodes: Counter[str] = Counter()
+    quantized, nodes = Counter[str](), Counter[str]()
     for op in coverage.by_op:
         quantized[op.stands_for or op.op_type] += op.quantized_nodes
         nodes[op.stands_for or op.op_type] += op.nodes
@@ -336,6 +329,5 @@ def _processors(record: Record, portability: Portability) -> DetailSection:
 
 
 def _resources(record: Record, resources: Resources) -> DetailSection:
-    return DetailSection(
-        _SIZES, further=drop_empty(*_further_figures(record, "resources"), ("device", resources.device))
-    )
+    further = (*_further_figures(record, "resources"), *drop_empty(("device", resources.device)))
+    return DetailSection(_SIZES, further=further)
