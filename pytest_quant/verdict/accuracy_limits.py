@@ -23,6 +23,7 @@ from pytest_quant.verdict.rules import (
     judge_by_interval,
     judge_by_value,
     mark_unmeasured,
+    withdraw,
     withdraw_pass,
 )
 
@@ -180,8 +181,7 @@ def allow_for_run_noise(verdict: Verdict, accuracy: AccuracyResult, low: float) 
     if verdict.allowed is None or ends[0] > verdict.allowed:
         return verdict
     usual = f"{accuracy.assumed_run_sd:g} pp of noise between runs, which single runs do not show"
-    why = f"{verdict.reason}, but not beside {usual}: give several of each side, or say deterministic=True"
-    return replace(verdict, status=Status.INCONCLUSIVE, reason=why)
+    return withdraw(verdict, f"not beside {usual}: give several of each side, or say deterministic=True")
 
 
 def _explain_too_few(accuracy: AccuracyResult, room: float, unit: str) -> str:
@@ -300,8 +300,7 @@ def _judge_on_interval(
         share = wilson_interval(round(observed / whole * n), n, confidence=accuracy.confidence)
         ends = Interval(whole * share[0], whole * share[1])
     if ends is None:
-        reason = f"{verdict.reason}, but the score has no interval{f': {few}' if few else ''}"
-        return replace(verdict, status=Status.INCONCLUSIVE, reason=reason)
+        return withdraw(verdict, f"the score has no interval{f': {few}' if few else ''}")
     sd = accuracy.run_sd or (accuracy.assumed_run_sd if verdict.status is Status.FAIL else None) or 0.0
     noise = assume_noise(sd, min(accuracy.candidate_runs or 1, accuracy.reference_runs or 1))
     low, high = add_run_noise(observed, (ends.low, ends.high), noise, accuracy.confidence)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from pytest_quant.result import AccuracyResult, SelfDifference, Status, Verdict
 from pytest_quant.spec import PARTS, Dataset, Limits, limits_on
-from pytest_quant.verdict.rules import OUTPUTS, mark_unmeasured, withdraw_pass
+from pytest_quant.verdict.rules import OUTPUTS, mark_unmeasured, withdraw, withdraw_pass
 
 
 def reference_doubts(accuracy: AccuracyResult, output: tuple[str, ...]) -> tuple[str, ...]:
@@ -107,14 +107,10 @@ def require_agreement(first: Iterable[Verdict], again: Iterable[Verdict]) -> Ite
     others = {verdict.limit: verdict for verdict in again}
     for verdict in first:
         other = others.get(verdict.limit)
-        if other is not None and not _could_flip(verdict, other):
-            yield verdict
-            continue
+        is_confirmed = other is not None and not _could_flip(verdict, other)
         figure = "nothing" if other is None or other.observed is None else f"{other.observed:.6g}"
-        reason = (
-            f"{verdict.reason}, but a second evaluation of the same data gives {figure}: an engine is nondeterministic"
-        )
-        yield replace(verdict, status=Status.INCONCLUSIVE, reason=reason)
+        why = f"a second evaluation of the same data gives {figure}: an engine is nondeterministic"
+        yield verdict if is_confirmed else withdraw(verdict, why)
 
 
 def _could_flip(verdict: Verdict, other: Verdict) -> bool:
@@ -135,15 +131,13 @@ def inconclusive_if_classes_change(
     `unsteady` are the engines that differ from themselves. Each such sample may agree in the next run, or not.
     """
     changing = sum(engine.top1_pct or 0.0 for engine in unsteady)
+    names = " and ".join(dict.fromkeys(engine.engine for engine in unsteady))
+    why = f"from run to run {names} change the class of {changing:.3g} % of the samples"
     for verdict in verdicts:
         observed, allowed = verdict.observed, verdict.allowed
         decides = observed is not None and allowed is not None and abs(observed - allowed) <= changing
-        if verdict.limit != "min_agreement" or not changing or not decides or verdict.status is Status.INCONCLUSIVE:
-            yield verdict
-            continue
-        names = " and ".join(dict.fromkeys(engine.engine for engine in unsteady))
-        reason = f"{verdict.reason}, but from run to run {names} change the class of {changing:.3g} % of the samples"
-        yield replace(verdict, status=Status.INCONCLUSIVE, reason=reason)
+        is_open = verdict.limit == "min_agreement" and verdict.status is not Status.INCONCLUSIVE
+        yield withdraw(verdict, why) if is_open and changing and decides else verdict
 
 
 def allow_for_missing(verdicts: Iterable[Verdict], at_worst: Iterable[Verdict], lacking: int) -> Iterator[Verdict]:

@@ -55,11 +55,14 @@ def mark_unmeasured(limit: str, allowed: float, why: str) -> Verdict:
     return Verdict(limit, allowed, None, Status.INCONCLUSIVE, f"not measured: {why}")
 
 
+def withdraw(verdict: Verdict, doubt: str) -> Verdict:
+    """Return a verdict with a reason against it as INCONCLUSIVE."""
+    return replace(verdict, status=Status.INCONCLUSIVE, reason=f"{verdict.reason}, but {doubt}")
+
+
 def withdraw_pass(verdict: Verdict, doubt: str) -> Verdict:
     """Return a PASS with a reason against it as INCONCLUSIVE, and any other verdict as it is."""
-    if verdict.status is not Status.PASS or not doubt:
-        return verdict
-    return replace(verdict, status=Status.INCONCLUSIVE, reason=f"{verdict.reason}, but {doubt}")
+    return withdraw(verdict, doubt) if verdict.status is Status.PASS and doubt else verdict
 
 
 def mark_no_baseline(verdict: Verdict, why: str) -> Verdict:
