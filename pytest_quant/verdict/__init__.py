@@ -56,7 +56,7 @@ class Judge:
 
     def holds_there(self, check: Check, here: AccuracyResult | None, there: AccuracyResult) -> tuple[str | None, str]:
         """Return whether the limits on accuracy hold on another processor, and why; see `judge_elsewhere`."""
-        return judge_elsewhere(self.limits, here, there, check.confidence, check.output)
+        return judge_elsewhere(self.limits, check, here, there)
 
     def verdicts(self, measured: Measured) -> tuple[Verdict, ...]:
         """Return one verdict for each limit, in the order of the mark's table."""

@@ -18,11 +18,7 @@ has doubled."""
 
 
 def judge_elsewhere(
-    limits: Limits,
-    here: AccuracyResult | None,
-    there: AccuracyResult,
-    confidence: float | None,
-    output: tuple[str, ...],
+    limits: Limits, check: Check, here: AccuracyResult | None, there: AccuracyResult
 ) -> tuple[str | None, str]:
     """Return ``any`` where the limits on accuracy hold there too, ``vnni`` where they do not, else ``None``; and why.
 
@@ -31,15 +27,16 @@ def judge_elsewhere(
 
     Parameters
     ----------
+    limits : those to judge, of the outputs and with the proof that `check` asks for.
     here, there : both over the same samples, here with VNNI and there without; ``None`` if nothing ran with it: then
         only limits that hold say something.
-    confidence, output : see `accuracy_verdicts`.
     """
+    asked = check.confidence, check.output
+    theirs = list(accuracy_verdicts(limits, there, *asked))
     if here is None:
-        held = [verdict.status is Status.PASS for verdict in accuracy_verdicts(limits, there, confidence, output)]
-        return ("any" if held and all(held) else None), "what has VNNI adds exactly, and did not run"
-    ours = {verdict.limit: verdict for verdict in accuracy_verdicts(limits, here, confidence, output)}
-    theirs = list(accuracy_verdicts(limits, there, confidence, output))
+        holds = theirs and all(verdict.status is Status.PASS for verdict in theirs)
+        return ("any" if holds else None), "what has VNNI adds exactly, and did not run"
+    ours = {verdict.limit: verdict for verdict in accuracy_verdicts(limits, here, *asked)}
     values = (here.agreement_pct, there.agreement_pct, here.sqnr_db, there.sqnr_db)
     numbers = ["-" if value is None else f"{value:.4g}" for value in values]
     changed = "agreement {} -> {} %, SQNR {} -> {} dB".format(*numbers)

@@ -54,12 +54,12 @@ CASES = [
 @pytest.mark.parametrize(("limits", "there", "holds"), CASES)
 def test_limits_are_judged_there(limits: Limits, there: AccuracyResult, holds: str | None) -> None:
     """What breaks there and not here does not hold; too few samples decide nothing, unless nothing is worse."""
-    assert judge_elsewhere(limits, HERE, there, None, ())[0] == holds
+    assert judge_elsewhere(limits, _check(""), HERE, there)[0] == holds
 
 
 def test_a_limit_that_is_broken_here_too_says_nothing_of_the_processor() -> None:
     """SQNR 29.4 here and 29 there are both below 40: the limit itself fails, and holding elsewhere is not decided."""
-    holds, why = judge_elsewhere(Limits(min_sqnr_db=40.0), HERE, SAME, None, ())
+    holds, why = judge_elsewhere(Limits(min_sqnr_db=40.0), _check(""), HERE, SAME)
     assert (holds, "29" in why) == (None, True)
 
 
@@ -68,7 +68,7 @@ def test_outputs_that_are_broken_here_too_are_compared_by_their_number(faults: i
     """They fail the check without a limit of their own; one more of them there decides nothing."""
     broken = tuple(OutputFault(f"y{place}", "constant", 0, "0 everywhere") for place in range(2))
     result = judge_elsewhere(
-        Limits(), replace(HERE, faults=broken[:1]), replace(HERE, faults=broken[:faults]), None, ()
+        Limits(), _check(""), replace(HERE, faults=broken[:1]), replace(HERE, faults=broken[:faults])
     )
     assert result[0] == holds
 
@@ -119,4 +119,4 @@ def test_without_a_run_with_vnni_only_limits_that_hold_say_something(
     limits: Limits, there: AccuracyResult, holds: str | None
 ) -> None:
     """A limit that is broken or open on an older processor, or none, does not show that a newer one gives the same."""
-    assert judge_elsewhere(limits, None, there, None, ())[0] == holds
+    assert judge_elsewhere(limits, _check(""), None, there)[0] == holds
