@@ -168,9 +168,8 @@ def _advise(change: LaunchChange, allowed: float, baseline: Baseline) -> str:
     if more is not None:
         launches = "1 more launch" if more == 1 else f"{more} more launches"
         together = len(change.head) + more
-        return (
-            f"{launches} of today would decide: --quant-launches {'auto' if together <= LAUNCH_LOOKS[-1] else together}"
-        )
+        option = "auto" if together <= LAUNCH_LOOKS[-1] else together
+        return f"{launches} of today would decide: --quant-launches {option}"
     against = "see the section quant against" if baseline.is_paired else "compare both commits now: --quant-against"
     if len({launch.day for launch in (*change.base, *change.head)}) == 1:
         return f"more launches of today are not enough beside {_count_launches(change.base)} of the base; {against}"

@@ -137,17 +137,15 @@ def _percentile(name: str, percentile: float, allowed: float, latency: LatencyRe
     else:
         reach = f"[{low:.4g}, {high:.4g}]"
     figure = f"p{percentile:g} {reach} ms{_clock(latency)}"
-    return judge_by_interval(
-        name, allowed, low if observed is None else observed, (low, high), figure=figure, bound=words
-    )
+    observed = low if observed is None else observed
+    return judge_by_interval(name, allowed, observed, (low, high), figure=figure, bound=words)
 
 
 def _token_time(name: str, allowed: float, latency: LatencyResult) -> Verdict:
     limit, token = f"max_{name}_ms", latency.token_time(name)
     if token is None or token.candidate_ci_ms is None:
-        return mark_unmeasured(
-            limit, allowed, "no tokens were timed; give them by Model.from_callable(fn, streams=True)"
-        )
+        why = "no tokens were timed; give them by Model.from_callable(fn, streams=True)"
+        return mark_unmeasured(limit, allowed, why)
     low, high = token.candidate_ci_ms
     figure, bound = f"median [{low:.4g}, {high:.4g}] ms", f"{format_limit(allowed)} ms"
     return judge_by_interval(limit, allowed, token.candidate_ms, (low, high), figure=figure, bound=bound)
@@ -156,6 +154,5 @@ def _token_time(name: str, allowed: float, latency: LatencyResult) -> Verdict:
 def _explain_too_few(percentile: float, latency: LatencyResult) -> str:
     """Say how many rounds bound a percentile: the runs of one may share one burst of load."""
     there, needed = len(latency.candidate.runs_ns), runs_needed(percentile, latency.confidence)
-    return (
-        f"p{percentile:g} takes {needed} rounds to bound, and there was time for {there}: --quant-max-time gives more"
-    )
+    had = f"there was time for {there}: --quant-max-time gives more"
+    return f"p{percentile:g} takes {needed} rounds to bound, and {had}"
