@@ -198,9 +198,7 @@ def _jackknife(
     order = np.random.default_rng(_SEED).permutation(n)
     left_out, values = [], []
     for group in np.array_split(order, min(n, groups)):
-        included = np.ones(n, dtype=bool)
-        included[group] = False
-        without = _score_of(rows[rows_of(units[included])], aggregate)
+        without = _score_of(rows[rows_of(np.delete(units, group))], aggregate)
         left_out.append(without)
         values.append(whole + (n - len(group)) * (whole - without))
     finite = [value for value in values if math.isfinite(value)] or [0.0]
