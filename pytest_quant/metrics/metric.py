@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import functools
 import json
 import math
 import sys
@@ -113,7 +112,7 @@ def _name(fn: Callable[..., object]) -> str:
 
 def innermost(fn: Callable[..., object]) -> Callable[..., object]:
     """Return the function inside any nesting of ``functools.partial``."""
-    while isinstance(fn, functools.partial):
+    while isinstance(fn, partial):
         fn = fn.func
     return fn
 
@@ -211,7 +210,7 @@ def resolve_wrapped(metric: Metric) -> ResolvedMetric:
 
 def _identity(fn: Callable[..., object], *options: object) -> str:
     """Return what distinguishes a function of scikit-learn and its options from others; empty if unknown."""
-    if isinstance(fn, functools.partial):
+    if isinstance(fn, partial):
         return _identity(fn.func, *options, fn.args, fn.keywords)
     # A function around one of scikit-learn's may have taken its name.
     name = getattr(fn, "__name__", "")
@@ -314,9 +313,8 @@ def torchmetrics_score(metric: Any) -> Score:
     def score(labels: Array, outputs: Array) -> float:
         device = getattr(metric, "device", "cpu")
         # Copies, also of one sample: an object may write into tensors.
-        tensors = (
-            torch.from_numpy(np.array(each, order="C")).to(device) for each in (_match_shape(labels, outputs), labels)
-        )
+        given = _match_shape(labels, outputs), labels
+        tensors = (torch.from_numpy(np.array(each, order="C")).to(device) for each in given)
         metric.reset()
         metric.update(*tensors)
         value = float(metric.compute())
