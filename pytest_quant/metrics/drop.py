@@ -262,10 +262,8 @@ def _largest_share(reference: Array, candidate: Array) -> float:
 def _right_and_wrong(reference: Array, candidate: Array, unit: str) -> bool:
     """Whether the scores are answers, 0 or 1. Errors in a unit of their own that are all 0 do not say that they are."""
     sides = (reference, candidate)
-    if all(side.dtype.kind == "b" for side in sides):
-        return True
     answers = all(bool(np.all((side == 0) | (side == 1))) for side in sides)
-    return answers and (unit == "%" or any(bool(np.any(side)) for side in sides))
+    return answers and (unit == "%" or any(side.dtype.kind == "b" or bool(np.any(side)) for side in sides))
 
 
 def _right_or_wrong(
