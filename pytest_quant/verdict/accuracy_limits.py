@@ -75,7 +75,8 @@ def _worst_output(name: str, allowed: float, limit: Limit, accuracy: AccuracyRes
         worst = (max if limit.is_maximum else min)(measured, key=measured.__getitem__)
         verdict = judge_by_value(name, allowed, measured[worst], limit.suffix)
         if verdict.status is Status.FAIL or unmeasured is None:
-            where = _name_output(worst, len(outputs), len(accuracy.by_output))
+            several = f", the worst of {len(outputs)}" if len(outputs) > 1 else ""
+            where = f" in output '{worst}'{several}" if len(accuracy.by_output) > 1 else ""
             verdict = replace(verdict, reason=verdict.reason + where)
             doubt = _says_little(limit, name, allowed, outputs) if accuracy.n > 1 else ""
             return withdraw_pass(verdict, doubt)
@@ -92,13 +93,6 @@ def _says_little(limit: Limit, name: str, allowed: float, outputs: Sequence[Outp
             varies = f"what varies over the samples has {centred:.4g}{limit.suffix}"
             return f"an offset of '{error.name}' carries it: {varies}; set a limit that this holds, or max_abs_error"
     return ""
-
-
-def _name_output(name: str, judged: int, outputs: int) -> str:
-    """Name the output, unless there is no other."""
-    if outputs == 1:
-        return ""
-    return f" in output '{name}'" + (f", the worst of {judged}" if judged > 1 else "")
 
 
 def _outputs(accuracy: AccuracyResult) -> Verdict:
