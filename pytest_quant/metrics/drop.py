@@ -87,24 +87,17 @@ class PairedStatistics:
         ------
         UsageError : the metric gives NaN or Inf for a sample.
         """
-        whole = bool(sound.all())
         counts_wrong = self.metric.reads_classes and self.metric.rate is not None
-        if whole or not counts_wrong:
-            rows = np.flatnonzero(sound)
-            chosen = slice(None) if whole else rows
-            if len(rows):
-                self._keep(start + rows, take(labels, chosen))
-                for statistics, outputs in ((self._reference, reference), (self._candidate, candidate)):
-                    statistics.append(self._statistics(take(outputs, chosen), take(labels, chosen), start + rows))
+        rows = np.arange(len(sound)) if counts_wrong else np.flatnonzero(sound)
+        if not len(rows):
             return
-        right = np.zeros(len(sound), dtype=bool)
-        right[sound] = self.metric.statistics(take(candidate, sound), take(labels, sound))
-        self._reference.append(self.metric.statistics(reference, labels))
-        self._candidate.append(right)
-        self._keep(start + np.arange(len(right)), labels)
-
-    def _keep(self, samples: Array, labels: Outputs) -> None:
+        chosen = slice(None) if len(rows) == len(sound) else rows
+        samples, labels = start + rows, take(labels, chosen)
         self._samples.append(samples)
+        self._reference.append(self._statistics(take(reference, chosen), labels, samples))
+        self._candidate.append(self._statistics(take(candidate, chosen), labels, samples))
+        if counts_wrong:
+            self._candidate[-1][~sound] = False
         if not isinstance(labels, dict) and labels.dtype.kind in "iub" and labels.size == len(labels):
             self._labels.append(labels.reshape(-1).astype(np.int64))
 
