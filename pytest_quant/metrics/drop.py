@@ -330,9 +330,8 @@ def _bootstrap(
         )
 
     note, drop = result.note, result.drop or 0.0
-    with warnings.catch_warnings():
-        # A third party's warnings were shown when all samples were scored; resamples would repeat them.
-        warnings.simplefilter("ignore")
+    # A third party's warnings were shown when all samples were scored; resamples would repeat them.
+    with warnings.catch_warnings(action="ignore"):
         # Another process may interrupt one of the calls.
         score_s = min(timeit.repeat(lambda: aggregate(better), timer=REAL.perf_counter, number=1, repeat=2))
         if metric.prepare is not None:

@@ -111,9 +111,8 @@ def score_parts(
             own = add_drop(own, sides[0][chosen], sides[1][chosen], metric, margin, together)
         return part_score(own, name, margin)
 
-    with warnings.catch_warnings():
-        # A third party's, about parts for which its score is not defined.
-        warnings.simplefilter("ignore")
+    # A third party's, about parts for which its score is not defined.
+    with warnings.catch_warnings(action="ignore"):
         rows = [row(str(name), codes == code) for code, name in enumerate(found)]
         left_open = [code for code, each in enumerate(rows) if each.drop_ci is None or each.drop_ci.high > margin]
         if left_open:
