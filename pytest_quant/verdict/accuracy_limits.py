@@ -155,12 +155,11 @@ def _drop_interval(accuracy: AccuracyResult, confidence: float, allowed: float, 
     if accuracy.drop_ci is None:
         reason = f"the drop has no interval with {samples}" + (f": {accuracy.note}" if accuracy.note else "")
         return Verdict("max_drop", allowed, accuracy.drop, Status.INCONCLUSIVE, reason)
-    ends = accuracy.drop_ci.low, accuracy.drop_ci.high
-    figure = f"the {confidence:.0%} interval [{ends[0]:.4g}, {ends[1]:.4g}]{drop_suffix(accuracy.unit)}"
-    verdict = judge_by_interval(
-        "max_drop", allowed, accuracy.drop, ends, figure=figure, bound=bound, if_open=f" with {samples}"
-    )
-    return allow_for_run_noise(verdict, accuracy, accuracy.drop_ci.low)
+    low, high = accuracy.drop_ci
+    figure = f"the {confidence:.0%} interval [{low:.4g}, {high:.4g}]{drop_suffix(accuracy.unit)}"
+    given = "max_drop", allowed, accuracy.drop, (low, high)
+    verdict = judge_by_interval(*given, figure=figure, bound=bound, if_open=f" with {samples}")
+    return allow_for_run_noise(verdict, accuracy, low)
 
 
 def allow_for_run_noise(verdict: Verdict, accuracy: AccuracyResult, low: float) -> Verdict:

@@ -201,7 +201,6 @@ def _drop_increase(allowed: float, accuracy: AccuracyResult, baseline: Baseline 
     low = increase - math.hypot(accuracy.drop - accuracy.drop_ci.low, old.high - baseline.drop)
     high = increase + math.hypot(accuracy.drop_ci.high - accuracy.drop, baseline.drop - old.low)
     figure = f"the {accuracy.confidence:.0%} interval of the increase [{low:.4g}, {high:.4g}]"
-    verdict = judge_by_interval(
-        "max_drop_increase", allowed, increase, (low, high), figure=figure, bound=format_limit(allowed)
-    )
+    given = "max_drop_increase", allowed, increase, (low, high)
+    verdict = judge_by_interval(*given, figure=figure, bound=format_limit(allowed))
     return allow_for_run_noise(verdict, accuracy, low)

@@ -215,9 +215,8 @@ def _judge_on_scheme(allowed: float, coverage: Coverage) -> Verdict:
     of = f" of the {coverage.unit} that the scheme can quantize"
     verdict = _judge_bounded(allowed, coverage.scheme_pct, high, " %", coverage, of)
     if verdict.status is not Status.FAIL and coverage.unit == "MACs":
-        of_all = _judge_bounded(
-            _LEAST_OF_ALL_PCT, coverage.pct or 0.0, coverage.high_pct, " %", coverage, " of all MACs"
-        )
+        shares = coverage.pct or 0.0, coverage.high_pct
+        of_all = _judge_bounded(_LEAST_OF_ALL_PCT, *shares, " %", coverage, " of all MACs")
         verdict = verdict if of_all.status is Status.PASS else of_all
     return replace(verdict, reason=f"{verdict.reason}; of all {coverage.unit} it cannot quantize {left}")
 
