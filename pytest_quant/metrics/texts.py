@@ -95,9 +95,7 @@ def _edits(ours: Sequence[str], theirs: Sequence[str]) -> int:
     if ours == theirs:
         return 0
     codes: dict[str, int] = {}
-    first, second = (
-        np.array([codes.setdefault(part, len(codes)) for part in side], dtype=np.int64) for side in (ours, theirs)
-    )
+    first, second = (np.array([codes.setdefault(part, len(codes)) for part in side]) for side in (ours, theirs))
     steps = np.arange(len(second) + 1)
     row = steps
     for number, code in enumerate(first, 1):
@@ -127,9 +125,8 @@ def span_f1(tags: Sequence[str]) -> Metric:
     UsageError : a tag does not begin with one of these letters.
     """
     if wrong := [tag for tag in tags if tag[:1] not in tuple("BIOES")]:
-        raise UsageError(
-            "span_f1: a tag has no place in a span", value=repr(wrong[0]), allowed="O, B-TYPE, I-TYPE, E-TYPE, S-TYPE"
-        )
+        allowed = "O, B-TYPE, I-TYPE, E-TYPE, S-TYPE"
+        raise UsageError("span_f1: a tag has no place in a span", value=repr(wrong[0]), allowed=allowed)
     names = tuple(tags)
 
     def counts(outputs: Array, labels: Array) -> dict[str, Array]:

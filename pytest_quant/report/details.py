@@ -319,9 +319,8 @@ def _coverage(record: Record, coverage: Coverage) -> DetailSection:
 
 
 def _processors(record: Record, portability: Portability) -> DetailSection:
-    holds = {"any": "on any processor", "vnni": "only with VNNI, AMX or on ARM"}.get(
-        portability.holds or "", "not known"
-    )
+    known = {"any": "on any processor", "vnni": "only with VNNI, AMX or on ARM"}
+    holds = known.get(portability.holds or "", "not known")
     how = f"{holds}, {portability.how}" if portability.how else holds
     why = drop_empty(("why", portability.reason), ("largest sums", portability.worst_layer))
     groups = drop_empty(("verdict holds", how), ("measured on", record.isa)), _further_figures(record, "portability")

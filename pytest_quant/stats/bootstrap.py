@@ -133,9 +133,8 @@ def paired_bootstrap(
         if drawn_scores.shape[1] < (1.0 - _MOST_UNDEFINED) * effort.resamples:
             return None
     chosen = np.arange(units) if drawn_units == units else random.permutation(units)[:drawn_units]
-    (ours, our_range), (theirs, their_range) = (
-        _jackknife(side, aggregate, effort.groups, chosen, rows) for side in sides
-    )
+    of_sides = [_jackknife(side, aggregate, effort.groups, chosen, rows) for side in sides]
+    (ours, our_range), (theirs, their_range) = of_sides
     if not len(drawn_scores[0]) and not np.isfinite(np.concatenate([ours, theirs])).all():
         return None
     shrink = math.sqrt(drawn_units / different)
