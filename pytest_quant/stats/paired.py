@@ -219,7 +219,7 @@ def samples_to_resolve(
         enough *= 2
         if enough > _MOST_SAMPLES:
             return None
-    return bisect.bisect_left(range(enough), True, lo=enough // 2, key=is_enough) if enough > 1 else 1
+    return bisect.bisect_left(range(enough), True, lo=enough // 2 + 1, key=is_enough)
 
 
 def variance_at(lost: float, won: float, limit: float) -> float | None:
