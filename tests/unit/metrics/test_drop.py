@@ -12,6 +12,7 @@ import sklearn.metrics
 from scipy.stats import binomtest
 
 from pytest_quant.metrics import Metric
+from pytest_quant.metrics.builtin import BUILTIN
 from pytest_quant.metrics.drop import FEWEST_UNBOUNDED, PairedStatistics
 from pytest_quant.metrics.metric import resolve_wrapped
 from pytest_quant.result import AccuracyResult
@@ -31,6 +32,16 @@ def test_a_drop_is_how_much_worse_the_candidate_is(better: Literal["higher", "lo
     assert result.drop_ci is not None
     assert result.drop_ci.low <= drop <= result.drop_ci.high
     assert (result.chance, result.n_to_resolve, result.p_value) == (None, None, None)
+
+
+@pytest.mark.parametrize("name", ["top1", "top5"])
+def test_a_class_that_cannot_be_compared_is_wrong_whatever_its_label(name: str) -> None:
+    """Of 8 samples of class 0, 2 give NaN, whose largest is at class 0: 75 %, and 2 are lost."""
+    outputs, sound = np.eye(8)[np.zeros(8, dtype=int)], np.arange(8) >= 2
+    scores = PairedStatistics(BUILTIN[name])
+    scores.add(outputs, np.where(sound[:, None], outputs, np.nan), np.zeros(8, dtype=np.int64), sound, 0)
+    result = scores.add_to(AccuracyResult(n=8), None, 0.95)
+    assert (result.reference, result.candidate, result.lost) == (100.0, 75.0, 2)
 
 
 def of(metric: object, reference: np.ndarray, candidate: np.ndarray, labels: np.ndarray) -> AccuracyResult:
