@@ -98,10 +98,8 @@ def _run_pytest(nodeid: str, options: Sequence[str], file: Path, folder: Path) -
 def _selection_error(nodeid: str, tests: Sequence[str]) -> UsageError:
     """Return the error for a node id that names none or several of the marked tests."""
     if not tests:
-        return UsageError(
-            f"'{nodeid}' matches no test that is marked with quant",
-            fix="mark it, @pytest.mark.quant(max_drop=1.0), or name another; pytest --collect-only -q lists node ids",
-        )
+        fix = "mark it, @pytest.mark.quant(max_drop=1.0), or name another; pytest --collect-only -q lists node ids"
+        return UsageError(f"'{nodeid}' matches no test that is marked with quant", fix=fix)
     named = "\n    ".join(tests[:_MANY]) + (f"\n    and {len(tests) - _MANY} more" if len(tests) > _MANY else "")
     return UsageError(f"'{nodeid}' matches {len(tests)} marked tests", allowed=f"one of\n    {named}", fix="name one")
 

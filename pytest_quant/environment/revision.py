@@ -368,7 +368,5 @@ class Repository:
                 return name
         # A branch of a stranger's pull request may be called anything that git takes, `x;reboot` among others.
         refspec = quote(f"{branch}:refs/remotes/origin/{branch}")
-        raise UsageError(
-            f"CI says that this is to be merged into '{branch}', and that branch is not here",
-            fix=f"git fetch {'--unshallow ' if self.is_shallow() else ''}origin {refspec}",
-        )
+        fix = f"git fetch {'--unshallow ' if self.is_shallow() else ''}origin {refspec}"
+        raise UsageError(f"CI says that this is to be merged into '{branch}', and that branch is not here", fix=fix)

@@ -51,11 +51,8 @@ def top_level(root: Path) -> Path:
     """Return the folder of the checkout around `root`. Raises `UsageError` outside of git."""
     answer = _git(root, "rev-parse", "--show-toplevel")
     if not answer.ok or not answer.text:
-        raise UsageError(
-            f"git knows no checkout at {root}",
-            value=answer.error or None,
-            fix="run this inside a repository of git; 'git init' makes one",
-        )
+        fix = "run this inside a repository of git; 'git init' makes one"
+        raise UsageError(f"git knows no checkout at {root}", value=answer.error or None, fix=fix)
     return Path(answer.text)
 
 

@@ -191,10 +191,8 @@ def find_side(store: Store, name: str, root: Path) -> NamedRecords:
         return NamedRecords(checks, f"{shown}: {_count(checks)}{elsewhere(checks, commit)}{left_out}", committed)
     if dirty:
         return find_run(store, dirty[0].id)
-    raise UsageError(
-        f"there are no records of {shown}",
-        fix="run the tests there; 'pytest-quant history' lists the runs there are, whose ids can be named too",
-    )
+    fix = "run the tests there; 'pytest-quant history' lists the runs there are, whose ids can be named too"
+    raise UsageError(f"there are no records of {shown}", fix=fix)
 
 
 def find_run(store: Store, name: str) -> NamedRecords:

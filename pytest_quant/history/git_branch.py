@@ -169,10 +169,8 @@ def push(store: Store, branch: GitBranch, *, pause: Callable[[float], None] = ti
         if not any(word in answer.text + answer.error for word in _LOST_RACE):
             raise _git_error("push", f"{answer.text}\n{answer.error}", branch.remote)
         pause(random.uniform(0.0, min(2.0, 0.05 * 2**attempt)))  # nosec B311 # noqa: S311 - spreads jobs
-    raise HistoryError(
-        f"the branch {branch.branch} was pushed to by others {_ATTEMPTS} times in a row",
-        fix="run pytest-quant history push again; nothing is lost",
-    )
+    fix = "run pytest-quant history push again; nothing is lost"
+    raise HistoryError(f"the branch {branch.branch} was pushed to by others {_ATTEMPTS} times in a row", fix=fix)
 
 
 def _refuse_others(branch: GitBranch, commit: str | None, where: str) -> set[str]:
@@ -203,10 +201,8 @@ def pull(store: Store, branch: GitBranch) -> tuple[int, int, list[str]]:
     branch.check()
     head = branch.fetch()
     if head is None:
-        raise HistoryError(
-            f"the remote {redact_address(branch.remote)} has no branch {branch.branch}",
-            fix="run pytest-quant history push where a history is",
-        )
+        fix = "run pytest-quant history push where a history is"
+        raise HistoryError(f"the remote {redact_address(branch.remote)} has no branch {branch.branch}", fix=fix)
     here = {file_of(stored.run) for stored in store.runs()}
     there = {path for path in branch.files(head) if _OURS.fullmatch(path)}
     new = sorted(there - here)

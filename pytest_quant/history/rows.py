@@ -138,12 +138,8 @@ def decode_json(read: Callable[[object], T], text: str | bytes, where: str) -> T
 
 
 def _damage_error(where: str, error: Exception, start: str) -> HistoryError:
-    return HistoryError(
-        f"{where} of the history is damaged: {error}",
-        value=start,
-        allowed="JSON",
-        fix="pytest-quant history prune --run RUN removes its run; pytest-quant history export FILE leaves it out",
-    )
+    fix = "pytest-quant history prune --run RUN removes its run; pytest-quant history export FILE leaves it out"
+    return HistoryError(f"{where} of the history is damaged: {error}", value=start, allowed="JSON", fix=fix)
 
 
 def version_of(record: Record) -> str:

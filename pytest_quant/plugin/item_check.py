@@ -208,11 +208,8 @@ def refuse_unchecked_body(item: pytest.Item) -> None:
     if state is not None and state.absent is not None:
         raise state.absent
     if state is None or state.record is None:
-        raise UsageError(
-            "this marked test would run without its check",
-            value=item.nodeid,
-            fix="name no fixture of your own 'quant'; it takes the place of the plugin's",
-        )
+        fix = "name no fixture of your own 'quant'; it takes the place of the plugin's"
+        raise UsageError("this marked test would run without its check", value=item.nodeid, fix=fix)
 
 
 def apply_verdict(item: pytest.Item) -> None:

@@ -64,11 +64,8 @@ def bounded_error(
     UsageError : no limit is given.
     """
     if max_abs_error is None and max_range_pct is None:
-        raise UsageError(
-            "bounded_error was given no limit",
-            allowed="max_abs_error, max_range_pct",
-            fix="functools.partial(bounded_error, max_range_pct=5)",
-        )
+        fix = "functools.partial(bounded_error, max_range_pct=5)"
+        raise UsageError("bounded_error was given no limit", allowed="max_abs_error, max_range_pct", fix=fix)
     for name, theirs, ours in _pairs(engine, reference, feeds):
         both = {"candidate": ours, "reference": theirs}
         of_range = None if max_range_pct is None else max_range_pct / 100 * _range(theirs)

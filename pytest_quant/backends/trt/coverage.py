@@ -165,10 +165,8 @@ def layers_in_inspection(text: str) -> list[Layer]:
     """
     rows = json.loads(text)["Layers"]
     if any(not isinstance(row, Mapping) for row in rows):
-        raise BuildError(
-            "the engine's inspector gives names of layers only",
-            fix="build it again with ProfilingVerbosity.DETAILED, as this plugin does",
-        )
+        fix = "build it again with ProfilingVerbosity.DETAILED, as this plugin does"
+        raise BuildError("the engine's inspector gives names of layers only", fix=fix)
     return [_layer(row) for row in rows]
 
 

@@ -135,10 +135,8 @@ class GpuEngine(PlanEngine):
                 spent_ms.clear()
                 runner.run()
                 if not runner.context.report_to_profiler() or not spent_ms:
-                    raise BuildError(
-                        "TensorRT reports no times of layers",
-                        fix="pytest-quant cache clear --kind engine, and the next run builds it anew",
-                    )
+                    fix = "pytest-quant cache clear --kind engine, and the next run builds it anew"
+                    raise BuildError("TensorRT reports no times of layers", fix=fix)
                 return dict(spent_ms)
 
             profiler = _profiler(self._trt, spent_ms)

@@ -186,11 +186,8 @@ def profile_of(spec: EngineSpec, signature: Signature) -> dict[str, Range]:
     names = [tensor.name for tensor in signature.inputs]
     for name in named:
         if name not in names:
-            raise UsageError(
-                f"option 'shapes': the model has no input '{name}'",
-                allowed=nearest(name, names),
-                fix="use the model's own input names as keys",
-            )
+            fix = "use the model's own input names as keys"
+            raise UsageError(f"option 'shapes': the model has no input '{name}'", allowed=nearest(name, names), fix=fix)
     seen = {shapes.name: shapes for shapes in spec.shapes}
     ranges: dict[str, Range] = {}
     for tensor in signature.inputs:

@@ -97,11 +97,8 @@ def _refuse(check: StoredCheck) -> None:
     run, record = check.run, check.record
     shown = f"{SeriesKey.parse(record.series)}, run {run.id}"
     if run.dirty:
-        raise UsageError(
-            "a run with changes that were not committed is never a baseline",
-            value=shown,
-            fix="commit, new test files too, run the tests again, and accept that run",
-        )
+        fix = "commit, new test files too, run the tests again, and accept that run"
+        raise UsageError("a run with changes that were not committed is never a baseline", value=shown, fix=fix)
     if run.commit is None:
         raise UsageError("a run without a commit is never a baseline", value=shown, fix="run the tests in a repository")
     if record.stands_in:
@@ -157,10 +154,8 @@ def accept_checks(
     accepted = [accept(series[key], reason=reason, accepted_at=accepted_at) for key in chosen]
     entries = [entry for entry in accepted if entry is not None]
     if not entries:
-        raise UsageError(
-            "nothing was measured there, so there is nothing to accept",
-            fix="run the tests on a machine that can run them",
-        )
+        fix = "run the tests on a machine that can run them"
+        raise UsageError("nothing was measured there, so there is nothing to accept", fix=fix)
     return entries
 
 
