@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,6 +22,7 @@ HISTORY_VARIABLE = "PYTEST_QUANT_HISTORY"
 """Environment variable for the history, so that its password need not be in a file or a command."""
 
 
+@dataclass(eq=False)
 class Option:
     """One option: a row of the table.
 
@@ -33,20 +35,11 @@ class Option:
     name : of the ini option; ``quant_`` and the name of the field without its unit unless it is given.
     """
 
-    def __init__(
-        self,
-        kind: kinds.OptionKind | None,
-        help: str,  # noqa: A002 - as in argparse
-        default: object = None,
-        *,
-        alone: str | None = None,
-        name: str = "",
-    ) -> None:
-        self.kind = kind
-        self.help = help
-        self.default = default
-        self.alone = alone
-        self.name = name
+    kind: kinds.OptionKind | None
+    help: str
+    default: object = None
+    alone: str | None = None
+    name: str = ""
 
     def __set_name__(self, owner: type, field: str) -> None:
         """Name the option after its field, without the unit."""
