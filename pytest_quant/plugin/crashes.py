@@ -24,21 +24,22 @@ def _file_of(worker: dict[str, Any]) -> Path:
     return own_folder("work") / f"{worker['testrunuid']}-{worker['workerid']}"
 
 
-def note_begun(config: pytest.Config, worker: dict[str, Any], nodeid: str, check: Check) -> None:
-    """Leave on the disk what a worker of xdist begins.
+def note_begun(item: pytest.Item, check: Check) -> None:
+    """Leave on the disk what begins, if this is a worker of xdist: a worker that dies says nothing.
 
     Parameters
     ----------
-    config : of the process.
-    worker : what its controller told it.
-    nodeid : the test, as xdist spells it.
+    item : the test.
     check : what is known of its check.
     """
+    worker = getattr(item.config, "workerinput", None)
+    if worker is None:
+        return
     # A disk that takes nothing costs a crash its row, and nothing else.
     with suppress(OSError):
         record = build_failed_record(check, status=Status.ERROR, message="").json
-        config.add_cleanup(lambda: _file_of(worker).unlink(missing_ok=True))
-        _file_of(worker).write_text(json.dumps([nodeid, os.getpid(), memory_kills(), record]), "utf-8")
+        item.config.add_cleanup(lambda: _file_of(worker).unlink(missing_ok=True))
+        _file_of(worker).write_text(json.dumps([item.nodeid, os.getpid(), memory_kills(), record]), "utf-8")
 
 
 def record_of_crash(report: pytest.TestReport) -> dict[str, Json] | None:

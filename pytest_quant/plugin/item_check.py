@@ -24,6 +24,7 @@ from pytest_quant.measure.lock import DeviceLocks
 from pytest_quant.measure.pipeline import Measurement
 from pytest_quant.plugin import collect
 from pytest_quant.plugin.console import open_steps, width_of
+from pytest_quant.plugin.crashes import note_begun
 from pytest_quant.plugin.devices import refuse_without_gpu
 from pytest_quant.plugin.mark_sources import find_data, find_models, find_scores
 from pytest_quant.plugin.run_files import end_of
@@ -138,7 +139,7 @@ def check_test(request: pytest.FixtureRequest) -> Measured | None:
             fix="write @pytest.mark.quant(max_drop=1.0) above it, or use build_engine, which needs no mark",
         )
     check = state.check = _add_inputs(request, state)
-    _note_begun(item, check)
+    note_begun(item, check)
     session = session_of(item.config)
     try:
         measurement = session.measure(check)
@@ -241,16 +242,7 @@ def set_up(item: pytest.Item) -> None:
     refuse_without_gpu(item.config, collect.backends_of([item]))
     state = item.stash[collect.STATE]
     state.check = collect.simulate_check(state.check, settings_of(item.config).simulate)
-    _note_begun(item, state.check)
-
-
-def _note_begun(item: pytest.Item, check: Check) -> None:
-    """Leave what begins on the disk, if this is a worker of xdist: one that dies says nothing."""
-    worker = getattr(item.config, "workerinput", None)
-    if worker is not None:
-        from pytest_quant.plugin.crashes import note_begun
-
-        note_begun(item.config, worker, item.nodeid, check)
+    note_begun(item, state.check)
 
 
 def _add_inputs(request: pytest.FixtureRequest, state: collect.ItemState) -> Check:
