@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -291,12 +292,8 @@ def _plan(trt: Any, logger: Any, lines: list[str], request: BuildRequest) -> byt
     configure(trt, config, request)
     config.add_optimization_profile(_profile(trt, builder, network, request.shapes))
 
-    def of_one_batch(shapes: dict[str, tuple[int, ...]]) -> tensorrt.IOptimizationProfile:
-        ranges = {name: (shape, shape, shape) for name, shape in shapes.items()}
-        return _profile(trt, builder, network, ranges)
-
-    memory = request.options.memory or ""
-    with set_calibrator(trt, config, request.calibration, request.samples, request.ranges, of_one_batch, memory):
+    profile_for, memory = partial(_profile, trt, builder, network), request.options.memory or ""
+    with set_calibrator(trt, config, request.calibration, request.samples, request.ranges, profile_for, memory):
         plan = builder.build_serialized_network(network, config)
     if plan is None:
         raise BuildError(complaints(lines))

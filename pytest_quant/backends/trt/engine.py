@@ -149,16 +149,13 @@ class GpuEngine(PlanEngine):
             return medians(warm_runs(run))
 
     def _layers(self, feeds: Feeds) -> list[Layer]:
-        return layers_in_inspection(self._inspect(feeds))
-
-    def _inspect(self, feeds: Feeds) -> str:
         """Ask with the shapes of `feeds`, without which TensorRT hides the types of tensors with free axes."""
         with self._current():
             self._staged = None
             self._runner.stage(feeds)
             inspector: tensorrt.EngineInspector = self._plan.engine.create_engine_inspector()
             inspector.execution_context = self._runner.context
-            return str(inspector.get_engine_information(self._trt.LayerInformationFormat.JSON))
+            return layers_in_inspection(inspector.get_engine_information(self._trt.LayerInformationFormat.JSON))
 
     def _close(self) -> None:
         """Free buffers, context, engine and runtime in this order."""

@@ -22,6 +22,7 @@ from pytest_quant.backends.cuda import Blocks, DeviceMemory, block_of, free_bloc
 from pytest_quant.backends.cuda.device import open_device
 from pytest_quant.backends.feeds import Feeds, check_batches
 from pytest_quant.backends.runtime import replace_errors
+from pytest_quant.backends.trt.options import Range
 from pytest_quant.errors import BuildError, DataError
 from pytest_quant.spec import Signature
 
@@ -163,7 +164,7 @@ def set_calibrator(
     method: str,
     samples: Samples | None,
     ranges: str,
-    profile_for: Callable[[dict[str, tuple[int, ...]]], tensorrt.IOptimizationProfile],
+    profile_for: Callable[[Mapping[str, Range]], tensorrt.IOptimizationProfile],
     memory: str = "",
 ) -> Iterator[None]:
     """Give `config` a calibrator inside the block, and keep its ranges at the end; do nothing without a `method`.
@@ -188,7 +189,7 @@ def set_calibrator(
     earlier = None if samples else Path(ranges).read_bytes()
     batches = samples.read() if samples else iter(())
     for first in islice(batches, 1):
-        config.set_calibration_profile(profile_for(_shapes(first)))
+        config.set_calibration_profile(profile_for({name: (shape,) * 3 for name, shape in _shapes(first).items()}))
         batches = chain([first], batches)
     device = open_device(library=memory)
     with device.current():

@@ -125,16 +125,16 @@ def test_fake_builder_calibrates_and_the_ranges_are_kept(tmp_path: Path, monkeyp
     ranges = tmp_path / "ranges"
     config: Any = SimpleNamespace(profiles=[])
     config.set_calibration_profile = config.profiles.append
-    with set_calibrator(make(device), config, "minmax", samples, str(ranges), lambda shapes: shapes, "pycuda"):
+    with set_calibrator(make(device), config, "minmax", samples, str(ranges), lambda ranges: ranges, "pycuda"):
         assert config.int8_calibrator.get_batch_size() == 2
         drive(config.int8_calibrator, ["gain", "x"], lambda *_: None)
         assert config.int8_calibrator.batches == 3
-    assert config.profiles == [{"gain": (), "x": (5, 2)}]
+    assert config.profiles == [{"gain": ((),) * 3, "x": ((5, 2),) * 3}]
     assert asked == [{"library": "pycuda"}]
     assert ranges.read_bytes().startswith(b"TRT-10")
     assert device.cuda.held() == {}
     again: Any = SimpleNamespace()
-    with set_calibrator(make(device), again, "minmax", None, str(ranges), lambda shapes: shapes):
+    with set_calibrator(make(device), again, "minmax", None, str(ranges), lambda ranges: ranges):
         drive(again.int8_calibrator, ["x"], lambda *_: pytest.fail("a batch was read"))
 
 
