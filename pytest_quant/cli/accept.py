@@ -12,13 +12,7 @@ from pytest_quant.environment.revision import Repository
 from pytest_quant.errors import UsageError
 from pytest_quant.history import open_store
 from pytest_quant.history.baselines.acceptance import accept_checks, choose_series, keep_accepted
-from pytest_quant.history.baselines.file import (
-    NAME,
-    BaselineEntry,
-    baseline_text,
-    read_baselines,
-    write_baselines,
-)
+from pytest_quant.history.baselines.file import NAME, BaselineEntry, baseline_text, read_baselines, write_baselines
 from pytest_quant.history.commits import find_side
 from pytest_quant.history.merge_base import resolve
 from pytest_quant.spec import SeriesKey
@@ -36,12 +30,7 @@ _COLORS = {"+": "green", "-": "red", "@": "cyan"}
 @click.option("--dry-run", is_flag=True, help="Show what would change and write nothing.")
 @history_option
 def accept(
-    source: str | None,
-    texts: tuple[str, ...],
-    reason: str,
-    removed: bool,
-    dry_run: bool,
-    place: str | None,
+    source: str | None, texts: tuple[str, ...], reason: str, removed: bool, dry_run: bool, place: str | None
 ) -> None:
     """Write the records of a commit or a run into quant-baselines.toml, and show what changed there.
 

@@ -161,8 +161,7 @@ def _machine(examination: Examination) -> Iterator[str]:
     rows = [(name, clean(examination.machine[name])) for name in shown]
     if examination.runner:
         rows.append(("runner", clean(examination.runner)))
-    for line in align(rows):
-        yield f"  {line}"
+    yield from (f"  {line}" for line in align(rows))
 
 
 def _cards(cards: Sequence[Mapping[str, Any]]) -> list[str]:

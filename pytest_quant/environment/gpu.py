@@ -178,8 +178,7 @@ def gpus_under(visible: str | None) -> tuple[tuple[Gpu, ...], str]:
     listed = ", ".join(f"{gpu.uuid} ({gpu.name})" for gpu in here)
     if not error and len(here) == len(devices) == 1:
         return (replace(here[0], sm=here[0].sm or devices[0].sm),), ""
-    uuids = {device.uuid for device in devices}
-    if error or not uuids <= by_digits.keys():
+    if error or not {device.uuid for device in devices} <= by_digits.keys():
         why = error or "CUDA names a device that NVML does not"
         return (), f"which of {listed} is cuda:0 cannot be known: {why}"
     if devices:

@@ -78,9 +78,8 @@ class RunEnd:
     @property
     def comparisons(self) -> list[Comparison]:
         """The comparisons, that of ``--quant-compare`` first."""
-        about = () if self.against is None else (f"timed beside it: {self.against.about[0]}",)
-        beside = [] if self.against is None else [replace(self.against, about=about)]
-        return [*([] if self.compared is None else [self.compared]), *beside]
+        beside = self.against and replace(self.against, about=(f"timed beside it: {self.against.about[0]}",))
+        return [each for each in (self.compared, beside) if each is not None]
 
 
 _END = pytest.StashKey[RunEnd]()

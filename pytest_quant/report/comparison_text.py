@@ -9,16 +9,7 @@ from typing import Any, cast
 import click
 from rich.cells import cell_len
 
-from pytest_quant.history.compare.comparison import (
-    CONFIDENCE,
-    Comparison,
-    Difference,
-    Listed,
-    Outcome,
-    Row,
-    Side,
-    Word,
-)
+from pytest_quant.history.compare.comparison import CONFIDENCE, Comparison, Difference, Listed, Outcome, Row, Side, Word
 from pytest_quant.history.rows import group_items
 from pytest_quant.host import quote
 from pytest_quant.printable import clean
@@ -177,8 +168,7 @@ def remarks(row: Row) -> Iterator[str]:
         paces = ", ".join(f"{side} {_format_signed(pct, '%')} %" for side, pct in sides if pct is not None)
         moved = f"; moved: {row.moved}" if row.moved else ""
         yield f"p50 of {paces}{moved}; {row.base_launches} -> {row.head_launches} launches; {clean(row.machine)}"
-    for note in row.notes:
-        yield clean(note)
+    yield from map(clean, row.notes)
 
 
 def differences(row: Row) -> Iterator[str]:
@@ -290,8 +280,7 @@ def _table(rows: Sequence[Row], width: int, color: bool) -> Iterator[str]:
         yield from wrap(name(group[0]), width)
         for row in group:
             styled = click.style(row.outcome.value, **_STYLES.get(row.outcome, {})) if color else row.outcome.value
-            for line in _fit_line(line_of[id(row)], width):
-                yield line.replace(row.outcome.value, styled, 1)
+            yield from (line.replace(row.outcome.value, styled, 1) for line in _fit_line(line_of[id(row)], width))
             for remark in remarks(row):
                 yield from wrap(remark, width, _INDENT)
         for line in differences(group[0]):

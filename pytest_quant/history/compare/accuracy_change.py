@@ -215,7 +215,7 @@ def compare_scores(
     # Scores of samples are kept in float32, and the mean over all of them is known better than that.
     change = (head.candidate or 0.0) - (base.candidate or 0.0)
     p = paired_p(now - was)
-    span = paired_bootstrap(now, was, _mean, confidence=CONFIDENCE, span=0.0) if p is not None else None
+    span = paired_bootstrap(now, was, np.mean, confidence=CONFIDENCE, span=0.0) if p is not None else None
     interval, p = include_run_noise(base, head, change, None if span is None else Interval(span.low, span.high), p)
     row = replace(score_row(pair, base, head), change=change, interval=interval)
     return draft_of(row, change if head.better == "lower" else -change, p, base, head)
@@ -240,10 +240,6 @@ def include_run_noise(
     nearest = abs(change) - (change - interval.low if change > 0.0 else interval.high - change)
     beyond = 2.0 * tail_beyond(0.0, abs(change), nearest, noise, CONFIDENCE)
     return Interval(*add_run_noise(change, interval, noise, CONFIDENCE)), max(p, beyond)
-
-
-def _mean(scores: NDArray[np.float64]) -> float:
-    return float(np.mean(scores))
 
 
 def draft_of(
