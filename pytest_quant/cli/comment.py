@@ -42,7 +42,8 @@ _BEGINNING = "<!-- pytest-quant "
 """Of the first line of every comment of ours, which anybody may copy."""
 
 _MARKER = re.compile(r"<!-- pytest-quant (?P<what>[\w.-]+(?: [\w.-]+)*) -->")
-_PER_PAGE, _TIMEOUT_S, _RETRIES, _LONGEST_WAIT_S = 100, 30, 3, 120.0
+_CLIENT: Mapping[str, Any] = {"timeout": 30, "user_agent": "pytest-quant", "per_page": 100}
+_RETRIES, _LONGEST_WAIT_S = 3, 120.0
 
 _GUIDE = "pytest-quant guide ci says which token a job needs, and what to do for pull requests of forks"
 _API = "is --api right, and may this runner reach it? A proxy or the page of a login may have answered in its place"
@@ -153,11 +154,9 @@ def mark_comment(text: str, name: str) -> str:
     first, _, rest = text.lstrip("\ufeff").partition("\n")
     marker = _MARKER.fullmatch(first.strip())
     if marker is None:
-        raise UsageError(
-            "this is no comment of pytest-quant: its first line is not the one by which it is found again",
-            value=first[:80] or "an empty file",
-            fix="write it with: pytest --quant-markdown FILE, or: pytest-quant compare --markdown",
-        )
+        what = "this is no comment of pytest-quant: its first line is not the one by which it is found again"
+        fix = "write it with: pytest --quant-markdown FILE, or: pytest-quant compare --markdown"
+        raise UsageError(what, value=first[:80] or "an empty file", fix=fix)
     if name and not re.fullmatch(r"[\w.-]+", name):
         raise UsageError(
             "--name is no name", value=name, allowed="letters, digits, points and dashes", fix="--name gpu"
@@ -206,15 +205,7 @@ def open_github(api: str, token: str, repository: str, number: int) -> PullReque
     logging.getLogger("github").setLevel(logging.WARNING)
     retry = github.GithubRetry(total=_RETRIES, allowed_methods={"GET"}, max_rate_limit_wait=_LONGEST_WAIT_S)
     retry.retry_after_max = int(_LONGEST_WAIT_S)
-    client = github.Github(
-        base_url=api,
-        auth=github.Auth.Token(token),
-        timeout=_TIMEOUT_S,
-        user_agent="pytest-quant",
-        per_page=_PER_PAGE,
-        retry=retry,
-        lazy=True,
-    )
+    client = github.Github(base_url=api, auth=github.Auth.Token(token), retry=retry, lazy=True, **_CLIENT)
     issue = client.get_repo(repository).get_issue(number)
 
     def is_own(user: Any) -> bool:
@@ -231,14 +222,7 @@ def open_gitlab(api: str, token: str, project: str, number: int) -> PullRequest:
     """Return a merge request on GitLab, whose comments are its notes."""
     import gitlab
 
-    client = gitlab.Gitlab(
-        api.removesuffix("/api/v4"),
-        private_token=token,
-        timeout=_TIMEOUT_S,
-        user_agent="pytest-quant",
-        per_page=_PER_PAGE,
-        keep_base_url=True,
-    )
+    client = gitlab.Gitlab(api.removesuffix("/api/v4"), private_token=token, keep_base_url=True, **_CLIENT)
     # The header of its token would go along to any other host.
     client.session.max_redirects = 0
     notes = client.projects.get(project, lazy=True).mergerequests.get(number, lazy=True).notes

@@ -204,8 +204,7 @@ def push(remote: str, branch: str, place: str | None) -> None:
     Example:
       pytest-quant history push --remote origin
     """  # noqa: D301 - click reads a backspace
-    where = existing_history(place)
-    number = push_runs(open_store(where), GitBranch(Path.cwd(), remote, branch))
+    number = push_runs(open_store(existing_history(place)), GitBranch(Path.cwd(), remote, branch))
     say(f"{number} runs added to the branch {branch} of {redact_address(remote)}")
 
 
