@@ -83,11 +83,9 @@ def check_out(root: Path, commit: str, folder: Path) -> Tree:
         "worktree", "add", "--detach", str(folder), commit, timeout_s=_CHECKOUT_S,
     )  # fmt: skip
     if not answer.ok:
-        raise UsageError(
-            f"git cannot write the files of {commit[:12]} into a folder of its own",
-            value=answer.error,
-            fix="mend what git says; files that lie elsewhere (Git LFS, a partial clone) must be fetched first",
-        )
+        what = f"git cannot write the files of {commit[:12]} into a folder of its own"
+        fix = "mend what git says; files that lie elsewhere (Git LFS, a partial clone) must be fetched first"
+        raise UsageError(what, value=answer.error, fix=fix)
     return Tree(folder, commit, tuple(_fill_submodules(root, folder)))
 
 
@@ -185,12 +183,10 @@ def own_python(env_option: str, tree: Path) -> str:
     if done.returncode:
         said = (done.stderr.strip() or done.stdout.strip()).splitlines()[-3:]
         raise _environment_error(env_option, f"it ended with {done.returncode}: {' / '.join(said)}")
-    printed = done.stdout.strip().splitlines()
-    python = str(tree / printed[-1].strip()) if printed else ""
-    if not printed or shutil.which(python) is None:
-        raise _environment_error(
-            env_option, f"its last line names no interpreter: {printed[-1] if printed else 'nothing'}"
-        )
+    last = done.stdout.strip().rpartition("\n")[2]
+    python = str(tree / last.strip())
+    if not last or shutil.which(python) is None:
+        raise _environment_error(env_option, f"its last line names no interpreter: {last or 'nothing'}")
     return python
 
 

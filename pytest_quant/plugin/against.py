@@ -130,12 +130,8 @@ class AgainstRun:
         try:
             with steps.show(f"running the tests of {self._commit[:12]}"):
                 base = self._run_base(head, whole=whole)
-            times = PairTimer(
-                steps,
-                DeviceLocks(steps.notify, settings.lock_timeout_s),
-                settings.step_timeout_s or None,
-                settings.max_time_s,
-            )
+            locks = DeviceLocks(steps.notify, settings.lock_timeout_s)
+            times = PairTimer(steps, locks, settings.step_timeout_s or None, settings.max_time_s)
             terms = Terms(settings.against_limit_pct, settings.against_equal, whole, option="--quant-against-limit")
             comparison = compare_sides(base, head, times, terms)
         except QuantError as error:

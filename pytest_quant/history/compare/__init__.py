@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from pytest_quant.history.baselines.file import BaselineEntry
 from pytest_quant.history.compare.accuracy_change import compare_accuracy
-from pytest_quant.history.compare.comparison import Comparison, Listed, Outcome, Row
+from pytest_quant.history.compare.comparison import Comparison, Outcome, Row
 from pytest_quant.history.compare.facts import compare_exact, compare_statuses, explain_row
 from pytest_quant.history.compare.latency_change import Machine, compare_latency, machines_of
 from pytest_quant.history.compare.pairing import Draft, Pair, is_measured, judge, pair
@@ -49,13 +49,14 @@ def compare(
     pairs, comparison = pair(base, head, runs, whole=full_suite)
     by_series = {each.series: each for each in pairs}
     accepted = accepted or {}
+    reasons = {key: entry.reason for key, entry in accepted.items() if entry.removed}
     machines = machines_of(pairs, earlier)
     judged = judge([draft for each in pairs for draft in _drafts(each, machines)])
     rows = [_apply_accepted(row, by_series[row.series], accepted.get(row.series)) for row in judged]
     return replace(
         comparison.replace_rows(explain_row(row, by_series[row.series]) for row in rows),
         removed=tuple(
-            _mark_removed(listed, accepted.get(listed.series))
+            replace(listed, accepted=reasons.get(listed.series, ""))
             for listed in comparison.removed
             if listed.nodeid not in unreported.tests
         ),
@@ -65,10 +66,6 @@ def compare(
         about=about,
         unreported=unreported,
     )
-
-
-def _mark_removed(listed: Listed, entry: BaselineEntry | None) -> Listed:
-    return replace(listed, accepted=entry.reason) if entry is not None and entry.removed else listed
 
 
 def _drafts(pair: Pair, machines: Mapping[str, Machine]) -> Iterator[Draft]:
@@ -112,12 +109,7 @@ def _apply_accepted(row: Row, pair: Pair, entry: BaselineEntry | None) -> Row:
     pair : launches of its series.
     entry : value accepted after the base; ``None`` without one.
     """
-    if (
-        entry is None
-        or entry.removed
-        or row.outcome is not Outcome.REGRESSION
-        or not isinstance(row.head, (int, float))
-    ):
+    if entry is None or entry.removed or row.outcome is not Outcome.REGRESSION or not isinstance(row.head, int | float):
         return row
     allowed = _accepted_value(row, pair, entry)
     if allowed is None or not _is_within(row, row.head, allowed):

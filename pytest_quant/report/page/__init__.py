@@ -328,17 +328,9 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals.update(
-        both_figures=both_figures,
-        figure=figure,
-        interval_bar=charts.interval_bar,
-        letter=letter,
-        meanings=meanings,
-        uplot=UPLOT,
-        words=comparison_text,
-        unchanged=Outcome.UNCHANGED,
-        regression=Outcome.REGRESSION,
-    )
+    functions = (both_figures, figure, charts.interval_bar, letter, meanings)
+    environment.globals.update({function.__name__: function for function in functions}, uplot=UPLOT)
+    environment.globals.update(words=comparison_text, unchanged=Outcome.UNCHANGED, regression=Outcome.REGRESSION)
     return environment
 
 
