@@ -219,12 +219,9 @@ def _has_tables(connection: sa.Connection, shown: str) -> bool:
             "pytest-quant history export FILE with the version that wrote it, "
             "then pytest-quant history import FILE --history NEW"
         )
-        raise HistoryError(
-            f"the history {shown} was written by {'a newer' if newer else 'an older'} pytest-quant",
-            value=f"version {version} of its tables",
-            allowed=f"version {VERSION}",
-            fix=upgrade if newer else move,
-        )
+        what = f"the history {shown} was written by {'a newer' if newer else 'an older'} pytest-quant"
+        fix = upgrade if newer else move
+        raise HistoryError(what, value=f"version {version} of its tables", allowed=f"version {VERSION}", fix=fix)
     return version is not None
 
 

@@ -150,12 +150,9 @@ def resolve(
     if commit is None and revision == "HEAD":
         raise UsageError("there is no commit yet: make the first one and run again", fix="git add and git commit")
     if commit is None:
-        raise UsageError(
-            "git knows no such commit",
-            value=revision[:80],
-            allowed="a branch, a tag, a commit, or HEAD~1",
-            fix=_fetch(git, revision),
-        )
+        what = "git knows no such commit"
+        fix = _fetch(git, revision)
+        raise UsageError(what, value=revision[:80], allowed="a branch, a tag, a commit, or HEAD~1", fix=fix)
     return commit
 
 

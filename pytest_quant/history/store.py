@@ -171,11 +171,8 @@ class Store:
         ids = [str(run_id) for (run_id,) in matching]
         if text not in ids and len(ids) != 1:
             if ids:
-                raise UsageError(
-                    f"{len(ids)} runs begin with '{beginning}'",
-                    allowed=", ".join(ids[:_SHOWN_IDS]),
-                    fix="write more of the id",
-                )
+                what = f"{len(ids)} runs begin with '{beginning}'"
+                raise UsageError(what, allowed=", ".join(ids[:_SHOWN_IDS]), fix="write more of the id")
             newest = self._read(select(RUNS.c.id).order_by(*_NEWEST_FIRST).limit(_SHOWN_IDS))
             raise UsageError(f"there is no run '{beginning}'", allowed=nearest(text, (str(row.id) for row in newest)))
         return text if text in ids else ids[0]

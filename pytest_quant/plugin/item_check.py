@@ -133,11 +133,9 @@ def check_test(request: pytest.FixtureRequest) -> Measured | None:
     item: pytest.Item = request.node
     state = item.stash.get(collect.STATE, None)
     if state is None:
-        raise UsageError(
-            "the fixture 'quant' is the check of a marked test, and this test is not marked",
-            value=item.nodeid,
-            fix="write @pytest.mark.quant(max_drop=1.0) above it, or use build_engine, which needs no mark",
-        )
+        what = "the fixture 'quant' is the check of a marked test, and this test is not marked"
+        fix = "write @pytest.mark.quant(max_drop=1.0) above it, or use build_engine, which needs no mark"
+        raise UsageError(what, value=item.nodeid, fix=fix)
     check = state.check = _add_inputs(request, state)
     note_begun(item, check)
     session = session_of(item.config)

@@ -272,11 +272,8 @@ def pick_columns(names: Sequence[str]) -> tuple[Column, ...]:
     by_name = {column.name: column for column in COLUMNS}
     for name in names:
         if name not in by_name:
-            raise UsageError(
-                f"--quant-columns: there is no column '{clean(name)}'",
-                allowed=nearest(name, by_name),
-                fix=f"write --quant-columns={','.join(DEFAULT)}",
-            )
+            what = f"--quant-columns: there is no column '{clean(name)}'"
+            raise UsageError(what, allowed=nearest(name, by_name), fix=f"write --quant-columns={','.join(DEFAULT)}")
     return tuple(by_name[name] for name in names)
 
 

@@ -236,12 +236,9 @@ def write_samples(
             shapes = _shapes(_part(feeds, counting, 0, 1))
             first = first or shapes
             if shapes != first:
-                raise DataError(
-                    f"TensorRT's calibrators take samples of one shape, and one of {model} has another",
-                    value=str(shapes),
-                    allowed=str(first),
-                    fix="pad or crop samples that differ in size",
-                )
+                what = f"TensorRT's calibrators take samples of one shape, and one of {model} has another"
+                fix = "pad or crop samples that differ in size"
+                raise DataError(what, value=str(shapes), allowed=str(first), fix=fix)
             size = gcd(size, _count(feeds, counting))
             pickle.dump(feeds, stream)
     return Samples(file, counting, size)

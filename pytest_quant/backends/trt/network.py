@@ -96,11 +96,9 @@ def check_graph(path: Path, name: str = "") -> None:
         return
     node, cause = faults[0]
     more = f"; {len(faults)} nodes have this fault or another" if len(faults) > 1 else ""
-    raise BuildError(
-        f"TensorRT cannot take {name or path.name}: node '{node.name or node.output[0]}' ({node.op_type})",
-        value=cause + more,
-        fix="drop quantized= and write scheme='static': backend='trt-rtx' or 'trt' quantizes the float model then",
-    )
+    what = f"TensorRT cannot take {name or path.name}: node '{node.name or node.output[0]}' ({node.op_type})"
+    fix = "drop quantized= and write scheme='static': backend='trt-rtx' or 'trt' quantizes the float model then"
+    raise BuildError(what, value=cause + more, fix=fix)
 
 
 def _faults(graph: onnx.GraphProto, around: _Constants, folder: Path) -> Iterator[tuple[onnx.NodeProto, str]]:
@@ -161,12 +159,9 @@ def shape_misfit(shapes: Mapping[str, Range], feeds: Feeds) -> DataError | None:
     for name, (low, usual, high) in shapes.items():
         actual = np.shape(feeds[name])
         if len(actual) != len(low) or not all(a <= size <= b for a, size, b in zip(low, actual, high, strict=True)):
-            return DataError(
-                f"input '{name}' does not fit the engine",
-                value=str(actual),
-                allowed=f"{low} to {high}, which it was built for",
-                fix=_write(name, _wider((low, usual, high), actual, usual, actual)),
-            )
+            what = f"input '{name}' does not fit the engine"
+            fix = _write(name, _wider((low, usual, high), actual, usual, actual))
+            return DataError(what, value=str(actual), allowed=f"{low} to {high}, which it was built for", fix=fix)
     return None
 
 
@@ -230,12 +225,9 @@ def _check_shapes(named: Range, tensor: TensorInfo) -> Range:
         return named
     for shape in named:
         if len(shape) != len(wanted) or any(n not in (None, size) for size, n in zip(shape, wanted, strict=True)):
-            raise UsageError(
-                f"option 'shapes': input '{tensor.name}' of the model has other axes, the batch included",
-                value=str(shape),
-                allowed=describe_tensor(tensor),
-                fix="write all axes of the smallest, the usual and the largest shape",
-            )
+            what = f"option 'shapes': input '{tensor.name}' of the model has other axes, the batch included"
+            fix = "write all axes of the smallest, the usual and the largest shape"
+            raise UsageError(what, value=str(shape), allowed=describe_tensor(tensor), fix=fix)
     return named
 
 
@@ -273,12 +265,8 @@ def _check_data(shapes: InputShapes, allowed: Range, options: TrtOptions) -> Non
         fix = f"write options={{'max_batch': {shapes.largest[outside[0]]}}}, or smaller batches"
     else:
         fix = _write(shapes.name, _wider(allowed, shapes.smallest, shapes.usual, shapes.largest))
-    raise DataError(
-        f"input '{shapes.name}' of the data does not fit the shapes that the engine is to be built for",
-        value=f"{shapes.smallest} to {shapes.largest}",
-        allowed=f"{low} to {high}",
-        fix=fix,
-    )
+    what = f"input '{shapes.name}' of the data does not fit the shapes that the engine is to be built for"
+    raise DataError(what, value=f"{shapes.smallest} to {shapes.largest}", allowed=f"{low} to {high}", fix=fix)
 
 
 def _wider(earlier: Range, smallest: Shape, usual: Shape, largest: Shape) -> Range:

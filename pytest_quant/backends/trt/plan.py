@@ -52,11 +52,9 @@ class Plan:
             # Some versions say the size that they asked for in a warning alone.
             if NO_ROOM.search("\n".join(self.lines)):
                 raise _memory_error("this engine", self.lines)
-            raise BuildError(
-                f"TensorRT {trt.__version__} does not take the plan it was given",
-                value=complaints(self.lines),
-                fix="pytest-quant cache clear --kind engine, and the next run builds it for this GPU and version",
-            )
+            what = f"TensorRT {trt.__version__} does not take the plan it was given"
+            fix = "pytest-quant cache clear --kind engine, and the next run builds it for this GPU and version"
+            raise BuildError(what, value=complaints(self.lines), fix=fix)
 
     def listen(self) -> None:
         """Take what TensorRT logs from now on, until another plan does."""
@@ -243,23 +241,18 @@ class Runner:
         if not self.context.set_input_shape(slot.name, array.shape):
             # No local name, which an error would keep: the engine must end in its CUDA context.
             low, _, high = cast("tensorrt.ICudaEngine", self.plan.engine).get_tensor_profile_shape(slot.name, 0)
-            raise DataError(
-                f"input '{slot.name}' does not fit the engine",
-                value=str(array.shape),
-                allowed=f"from {sizes_of(low)} to {sizes_of(high)}",
-                fix=f"build for it: options={{'shapes': {{'{slot.name}': [smallest, usual, largest]}}}}, or max_batch",
-            )
+            what = f"input '{slot.name}' does not fit the engine"
+            fix = f"build for it: options={{'shapes': {{'{slot.name}': [smallest, usual, largest]}}}}, or max_batch"
+            raise DataError(what, value=str(array.shape), allowed=f"from {sizes_of(low)} to {sizes_of(high)}", fix=fix)
         self._make_room(slot, array.shape)
         self._host[slot.name][...] = array
 
     def _stage_output(self, slot: Slot) -> None:
         shape = sizes_of(self.context.get_tensor_shape(slot.name))
         if any(size < 0 for size in shape):
-            raise BuildError(
-                f"the size of output '{slot.name}' depends on the values of the inputs",
-                value=str(shape),
-                fix="cut the model before NonZero, NonMaxSuppression or the like, and do that step in the metric",
-            )
+            what = f"the size of output '{slot.name}' depends on the values of the inputs"
+            fix = "cut the model before NonZero, NonMaxSuppression or the like, and do that step in the metric"
+            raise BuildError(what, value=str(shape), fix=fix)
         self._make_room(slot, shape)
 
     def _make_room(self, slot: Slot, shape: tuple[int, ...]) -> None:

@@ -176,11 +176,9 @@ def profile_options(shapes: Mapping[str, Range]) -> dict[str, str]:
     """
     for name in shapes:
         if ":" in name or "," in name:
-            raise UsageError(
-                f"ONNX Runtime's TensorRT provider takes no shapes for input '{name}'",
-                allowed="names without colon and comma",
-                fix="rename the input, or use backend='trt'",
-            )
+            what = f"ONNX Runtime's TensorRT provider takes no shapes for input '{name}'"
+            fix = "rename the input, or use backend='trt'"
+            raise UsageError(what, allowed="names without colon and comma", fix=fix)
     return {
         f"trt_profile_{word}_shapes": ",".join(
             f"{name}:{'x'.join(map(str, shapes[name][place]))}" for name in sorted(shapes)
