@@ -53,14 +53,9 @@ def dense(scale: float = 1.0, batch: int | None = None) -> Example:
     first, second = _normal((64, 32), 1, scale / 8), _normal((32, 10), 2, scale / 5)
     bias = _normal((32,), 3, 0.1)
     size = batch or "n"
-    proto = _model(
-        f"(float[{size}, 64] x) => (float[{size}, 10] y)"
-        "{ m = MatMul(x, w1)  a = Add(m, b)  r = Relu(a)  y = MatMul(r, w2) }",
-        ["first", "bias", "relu", "second"],
-        w1=first,
-        w2=second,
-        b=bias,
-    )
+    graph = f"(float[{size}, 64] x) => (float[{size}, 10] y)"
+    graph += "{ m = MatMul(x, w1)  a = Add(m, b)  r = Relu(a)  y = MatMul(r, w2) }"
+    proto = _model(graph, ["first", "bias", "relu", "second"], w1=first, w2=second, b=bias)
 
     def compute(feeds: Feeds) -> Outputs:
         return {"y": np.maximum(feeds["x"] @ first + bias, 0.0) @ second}
@@ -72,15 +67,9 @@ def conv() -> Example:
     """A 3 x 3 convolution with ReLU, flattened into a dense layer with bias."""
     kernel, bias = _normal((8, 1, 3, 3), 4, 0.3), _normal((8,), 5, 0.1)
     weights, offset = _normal((10, 8 * 36), 6, 0.06), _normal((10,), 7, 0.1)
-    proto = _model(
-        "(float[n, 1, 8, 8] x) => (float[n, 10] y) { c = Conv<kernel_shape = [3, 3]>(x, k, kb)"
-        "  r = Relu(c)  f = Flatten(r)  y = Gemm<transB = 1>(f, w, wb) }",
-        ["conv", "relu", "flatten", "dense"],
-        k=kernel,
-        kb=bias,
-        w=weights,
-        wb=offset,
-    )
+    graph = "(float[n, 1, 8, 8] x) => (float[n, 10] y) { c = Conv<kernel_shape = [3, 3]>(x, k, kb)"
+    graph += "  r = Relu(c)  f = Flatten(r)  y = Gemm<transB = 1>(f, w, wb) }"
+    proto = _model(graph, ["conv", "relu", "flatten", "dense"], k=kernel, kb=bias, w=weights, wb=offset)
 
     def compute(feeds: Feeds) -> Outputs:
         windows = sliding_window_view(feeds["x"][:, 0], (3, 3), axis=(1, 2))
@@ -93,12 +82,9 @@ def conv() -> Example:
 def two_by_two() -> Example:
     """Two inputs and two outputs of different shapes."""
     weights = _normal((16, 12), 8, 0.25)
-    proto = _model(
-        "(float[n, 16] a, float[n, 16] b) => (float[n, 12] wide, float[n, 16] narrow)"
-        "{ s = Add(a, b)  wide = MatMul(s, w)  narrow = Mul(a, b) }",
-        ["add", "product", "multiply"],
-        w=weights,
-    )
+    graph = "(float[n, 16] a, float[n, 16] b) => (float[n, 12] wide, float[n, 16] narrow)"
+    graph += "{ s = Add(a, b)  wide = MatMul(s, w)  narrow = Mul(a, b) }"
+    proto = _model(graph, ["add", "product", "multiply"], w=weights)
 
     def compute(feeds: Feeds) -> Outputs:
         return {"wide": (feeds["a"] + feeds["b"]) @ weights, "narrow": feeds["a"] * feeds["b"]}
@@ -112,12 +98,8 @@ def two_by_two() -> Example:
 def tokens(length: int = 6) -> Example:
     """Token numbers (int64) of any length, embedded and projected; the feeds set `length`."""
     table, weights = _normal((20, 16), 9), _normal((16, 4), 10, 0.25)
-    proto = _model(
-        "(int64[n, length] ids) => (float[n, length, 4] y) { e = Gather(table, ids)  y = MatMul(e, w) }",
-        ["embed", "project"],
-        table=table,
-        w=weights,
-    )
+    graph = "(int64[n, length] ids) => (float[n, length, 4] y) { e = Gather(table, ids)  y = MatMul(e, w) }"
+    proto = _model(graph, ["embed", "project"], table=table, w=weights)
 
     def feeds(n: int, seed: int) -> Feeds:
         return {"ids": np.random.default_rng(seed).integers(0, 20, (n, length), dtype=np.int64)}
@@ -129,18 +111,13 @@ def tokens(length: int = 6) -> Example:
 def passthrough() -> Example:
     """The input handed through, and an output that is constant: both tempt a runtime to lend its own memory."""
     constant = _normal((3,), 11)
-    proto = _model(
-        "(float[n, 4] x) => (float[n, 4] y, float[3] c) { y = Flatten(x)  c = Identity(constant) }",
-        ["flatten", "lent"],
-        constant=constant,
-    )
-    return Example(
-        "passthrough",
-        proto,
-        (),
-        lambda feeds: {"y": feeds["x"].copy(), "c": constant.copy()},
-        lambda n, seed: {"x": _normal((n, 4), seed)},
-    )
+    graph = "(float[n, 4] x) => (float[n, 4] y, float[3] c) { y = Flatten(x)  c = Identity(constant) }"
+    proto = _model(graph, ["flatten", "lent"], constant=constant)
+
+    def compute(feeds: Feeds) -> Outputs:
+        return {"y": feeds["x"].copy(), "c": constant.copy()}
+
+    return Example("passthrough", proto, (), compute, lambda n, seed: {"x": _normal((n, 4), seed)})
 
 
 def unknown_operator() -> onnx.ModelProto:
