@@ -145,13 +145,8 @@ class AgainstRun:
         self._controller.note_untracked()
         encoded = decode_records(self._config, self._controller.list_records())
         records = {each.record.nodeid: each.record for each in reversed(encoded)}
-        return SideResult(
-            self._head,
-            replace(begin(self._config), **list_unrecorded(self._config)),
-            tuple(reversed(records.values())),
-            sys.executable,
-            cwd=self._config.invocation_params.dir,
-        )
+        run, cwd = replace(begin(self._config), **list_unrecorded(self._config)), self._config.invocation_params.dir
+        return SideResult(self._head, run, tuple(reversed(records.values())), sys.executable, cwd=cwd)
 
     def _run_base(self, head: SideResult, *, whole: bool) -> SideResult:
         tree = check_out(self._checkout, self._commit, self._place / "base-tree")
@@ -176,14 +171,8 @@ class AgainstRun:
     def _invocation(self) -> Invocation:
         config, source = self._config, pytest.Config.ArgsSource
         paths = None if config.args_source is source.TESTPATHS else tuple(config.args)
-        return Invocation(
-            checkout=self._checkout,
-            rootdir=config.rootpath,
-            cwd=config.invocation_params.dir,
-            paths=paths,
-            options=tuple(self._forward_options()),
-            cache=self._settings.cache.absolute(),
-        )
+        options, cache = tuple(self._forward_options()), self._settings.cache.absolute()
+        return Invocation(self._checkout, config.rootpath, config.invocation_params.dir, paths, options, cache)
 
     def _forward_options(self) -> Iterator[str]:
         for plugin in self._config.getoption("plugins", None) or ():

@@ -158,14 +158,9 @@ def write_markdown(config: pytest.Config, end: RunEnd) -> None:
     if end.not_compared:
         faults.append(f"--quant-against: {end.not_compared}")
     failed = end.failed or bool(faults) or any(each.exit_code for each in end.comparisons)
+    links = ci_links(os.environ)
     text = run_comment(
-        end.run,
-        end.records,
-        failed=failed,
-        broken=end.broken,
-        compared=end.comparisons,
-        faults=faults,
-        links=ci_links(os.environ),
+        end.run, end.records, failed=failed, broken=end.broken, compared=end.comparisons, faults=faults, links=links
     )
     if settings.markdown_file is not None:
         end.faults += write_output("--quant-markdown", settings.markdown_file, text.encode())

@@ -178,18 +178,15 @@ def _paths(tree: Tree, invocation: Invocation, selection: Selection, rootdir: Pa
         return [str(path) for path in named if path.exists()]
     if invocation.paths is None:
         return None
-    named_paths = [path.partition("::") for path in invocation.paths]
-    places = [
-        (invocation.move_to_tree(tree.path, invocation.cwd / file), gap + rest) for file, gap, rest in named_paths
-    ]
+    split = (path.partition("::") for path in invocation.paths)
+    places = [(invocation.move_to_tree(tree.path, invocation.cwd / file), gap + rest) for file, gap, rest in split]
     return [f"{path}{rest}" for path, rest in dict.fromkeys(places) if path is not None and path.exists()]
 
 
 def _command(python: str, folder: Path, invocation: Invocation) -> Iterator[str]:
     # Without the current folder on Python's path, as the user's pytest has it.
     yield from (python, "-P", "-c", _PYTEST, "-q", "--no-header", "--tb=line", "--show-capture=no", "-W", "ignore")
-    yield from ("-m", "", "-k", "", "--maxfail=0")
-    yield "--continue-on-collection-errors"
+    yield from ("-m", "", "-k", "", "--maxfail=0", "--continue-on-collection-errors")
     if _has_xdist(python):
         yield from ("-n", "0")
     yield from (f"--quant-leave={folder}", f"--quant-json={folder / _RECORDS}", f"--quant-cache={invocation.cache}")

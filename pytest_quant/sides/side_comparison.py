@@ -76,9 +76,7 @@ def compare_sides(base: SideResult, head: SideResult, times: Times, terms: Terms
     rows = [_judge_within_limit(row, by_series[row.series].head[-1].record) for row in judge(drafts)]
     rows += [row for each in pairs for row in _other_rows(each, base, head, times, terms)]
     without, added = _list_without_base(comparison.added, base, head)
-    dirty = (
-        ("the head is the working tree, with uncommitted changes",) if head.run is not None and head.run.dirty else ()
-    )
+    dirty = ["the head is the working tree, with uncommitted changes"] if head.run and head.run.dirty else []
     return replace(
         comparison.replace_rows((*(explain_row(row, by_series[row.series]) for row in rows), *without)),
         # It ran what the head did, whatever that is a part of.
@@ -206,17 +204,13 @@ def _list_without_base(
 ) -> tuple[list[Row], tuple[Listed, ...]]:
     """Return a row for each test that the base could not measure, and the tests that it does not have."""
     checks = {check.record.series: check for check in _checks(head)}
-    rows, new = [], []
-    for listed in added:
-        why = _explain_missing(base, listed)
-        if why:
-            check = checks[listed.series]
-            row = row_of(Pair(listed.series, (), (check,)), "status")
-            status = check.record.status.value
-            rows.append(replace(row, head=status, outcome=Outcome.NO_BASELINE, notes=(f"the base: {why}",)))
-        else:
-            new.append(listed)
-    return rows, tuple(new)
+    missing = {listed: why for listed in added if (why := _explain_missing(base, listed))}
+    rows = []
+    for listed, why in missing.items():
+        check = checks[listed.series]
+        row = row_of(Pair(listed.series, (), (check,)), "status", head=check.record.status.value)
+        rows.append(replace(row, outcome=Outcome.NO_BASELINE, notes=(f"the base: {why}",)))
+    return rows, tuple(listed for listed in added if listed not in missing)
 
 
 def _explain_missing(base: SideResult, listed: Listed) -> str:
