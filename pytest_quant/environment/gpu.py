@@ -219,14 +219,9 @@ def _devices() -> tuple[Gpu, ...]:
 def _card(nvml: Any, handle: Any, driver: str) -> Gpu:
     uuid = field(nvml, nvml.nvmlDeviceGetUUID, handle) or ""
     capability = field(nvml, nvml.nvmlDeviceGetCudaComputeCapability, handle)
-    return Gpu(
-        name=field(nvml, nvml.nvmlDeviceGetName, handle) or "unknown",
-        sm=None if capability is None else "SM{}{}".format(*capability),
-        memory_mb=_memory_mb(nvml, handle),
-        driver=driver,
-        uuid=uuid,
-        card=uuid,
-    )
+    name = field(nvml, nvml.nvmlDeviceGetName, handle) or "unknown"
+    sm = None if capability is None else "SM{}{}".format(*capability)
+    return Gpu(name, sm, _memory_mb(nvml, handle), driver, uuid, card=uuid)
 
 
 def _instances(nvml: Any, handle: Any, card: Gpu) -> Iterator[Gpu]:
@@ -237,12 +232,8 @@ def _instances(nvml: Any, handle: Any, card: Gpu) -> Iterator[Gpu]:
     for number in range(field(nvml, nvml.nvmlDeviceGetMaxMigDeviceCount, handle) or 0):
         part = field(nvml, nvml.nvmlDeviceGetMigDeviceHandleByIndex, handle, number)
         if part is not None:
-            yield replace(
-                card,
-                name=field(nvml, nvml.nvmlDeviceGetName, part) or card.name,
-                memory_mb=_memory_mb(nvml, part),
-                uuid=field(nvml, nvml.nvmlDeviceGetUUID, part) or "",
-            )
+            name, uuid = (field(nvml, read, part) for read in (nvml.nvmlDeviceGetName, nvml.nvmlDeviceGetUUID))
+            yield replace(card, name=name or card.name, memory_mb=_memory_mb(nvml, part), uuid=uuid or "")
 
 
 def _memory_mb(nvml: Any, handle: Any) -> float | None:

@@ -294,10 +294,6 @@ def _fit_line(line: str, width: int) -> list[str]:
 
 def comparison_json(comparison: Comparison) -> dict[str, Json]:
     """Return the comparison as one document of plain JSON types; ``comparison_schema.json`` describes it."""
-    about: dict[str, Json] = {
-        "schema": 1,
-        "verdict": comparison.verdict.value,
-        "exit_code": comparison.exit_code,
-        "confidence": CONFIDENCE,
-    }
+    word, exit_code = comparison.verdict.value, comparison.exit_code
+    about: dict[str, Json] = {"schema": 1, "verdict": word, "exit_code": exit_code, "confidence": CONFIDENCE}
     return about | cast(dict[str, Json], plain(comparison, "comparison"))

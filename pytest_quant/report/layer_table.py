@@ -139,11 +139,8 @@ def _sums(sides: Sequence[SideLayers]) -> list[str]:
     rows.append(("whole run as timed", [side.run_ms for side in sides]))
     if all(value is None for _, values in rows for value in values):
         return []
-    table = [
-        ["", "reference", "candidate"],
-        *([name, *(format_fixed(ms, _DIGITS) for ms in two)] for name, two in rows),
-    ]
-    return align(table, right=(1, 2))
+    cells = ([name, *(format_fixed(ms, _DIGITS) for ms in two)] for name, two in rows)
+    return align([["", "reference", "candidate"], *cells], right=(1, 2))
 
 
 def _remarks(alignment: Alignment, profile: LayerProfile) -> Iterator[str]:

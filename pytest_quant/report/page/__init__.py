@@ -320,13 +320,9 @@ def _asset(name: str) -> str:
 
 @cache
 def _templates() -> Environment:
+    loader = PackageLoader("pytest_quant.report.page")
     environment = Environment(
-        loader=PackageLoader("pytest_quant.report.page"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=_show,
-        trim_blocks=True,
-        lstrip_blocks=True,
+        loader=loader, autoescape=True, undefined=StrictUndefined, finalize=_show, trim_blocks=True, lstrip_blocks=True
     )
     functions = (both_figures, figure, charts.interval_bar, letter, meanings)
     environment.globals.update({function.__name__: function for function in functions}, uplot=UPLOT)

@@ -139,15 +139,12 @@ def _rank(engines: Sequence[dict[str, Any]], higher: bool) -> list[dict[str, Any
     figures = [(engine["ms"], -engine["score"] if higher else engine["score"]) for engine in by_time]
     across = _places([math.log(max(ms, 1e-9)) for ms, _ in figures], 84.0, 520.0)
     up = _places([-loss for _, loss in figures], 230.0, 20.0)
-    return [
-        {
-            **engine,
-            "x": x,
-            "y": y,
-            "best": not any(other != own and other[0] <= own[0] and other[1] <= own[1] for other in figures),
-        }
-        for engine, own, x, y in zip(by_time, figures, across, up, strict=True)
-    ]
+
+    def is_best(own: tuple[float, float]) -> bool:
+        return not any(other != own and other[0] <= own[0] and other[1] <= own[1] for other in figures)
+
+    placed = zip(by_time, figures, across, up, strict=True)
+    return [{**engine, "x": x, "y": y, "best": is_best(own)} for engine, own, x, y in placed]
 
 
 FIGURES = {
