@@ -165,15 +165,10 @@ def changes(
     if name and not searched:
         raise _unknown(store, name)
     branch = branch or main_branch(Path.cwd())
-    level_changes = [
-        change
-        for series in searched
-        for change in find_changes(
-            store.points(series, branch=branch, since=since, limit=last or _SEARCHED),
-            confidence=confidence,
-            family=len(searched),
-        )
-    ]
+    level_changes = []
+    for series in searched:
+        points = store.points(series, branch=branch, since=since, limit=last or _SEARCHED)
+        level_changes.extend(find_changes(points, confidence=confidence, family=len(searched)))
     level_changes.sort(key=lambda change: change.first_bad_at, reverse=True)
     if as_json:
         documents = [asdict(change) for change in level_changes]

@@ -212,15 +212,12 @@ def _has_tables(connection: sa.Connection, shown: str) -> bool:
         )
     version = connection.execute(sa.select(sa.func.max(SCHEMA.c.version))).scalar() if SCHEMA.name in names else None
     if version not in (None, VERSION):
-        newer = version > VERSION
-        upgrade = "pip install --upgrade pytest-quant, or name another file with --quant-history FILE"
-        # The lines of an export are read by every later version.
-        move = (
-            "pytest-quant history export FILE with the version that wrote it, "
-            "then pytest-quant history import FILE --history NEW"
-        )
-        what = f"the history {shown} was written by {'a newer' if newer else 'an older'} pytest-quant"
-        fix = upgrade if newer else move
+        age, fix = "a newer", "pip install --upgrade pytest-quant, or name another file with --quant-history FILE"
+        if version < VERSION:
+            # The lines of an export are read by every later version.
+            age, then = "an older", "then pytest-quant history import FILE --history NEW"
+            fix = f"pytest-quant history export FILE with the version that wrote it, {then}"
+        what = f"the history {shown} was written by {age} pytest-quant"
         raise HistoryError(what, value=f"version {version} of its tables", allowed=f"version {VERSION}", fix=fix)
     return version is not None
 

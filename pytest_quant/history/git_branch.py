@@ -219,8 +219,6 @@ def pull(store: Store, branch: GitBranch) -> tuple[int, int, list[str]]:
 def _readable(folder: Path, paths: Iterable[str], refused: list[str]) -> Iterator[RunWithRecords]:
     for path in paths:
         try:
-            runs = list(read_runs(folder / path, path))
+            yield from list(read_runs(folder / path, path))
         except HistoryError as error:
             refused.append(str(error))
-            continue
-        yield from runs

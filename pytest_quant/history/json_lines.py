@@ -46,8 +46,7 @@ def run_line(run: Run, records: Sequence[Record | EncodedRecord]) -> bytes:
 def lines_of(runs: Iterable[tuple[Run, Sequence[Record]]]) -> Iterator[bytes]:
     """Yield the lines of an export of `runs`, the first one of which names the format."""
     yield (encode({"format": FORMAT, "schema": SCHEMA}) + "\n").encode()
-    for run, records in runs:
-        yield run_line(run, records)
+    yield from (run_line(run, records) for run, records in runs)
 
 
 def read_runs(path: Path, where: str = "") -> Iterator[RunWithRecords]:

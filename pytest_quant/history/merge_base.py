@@ -82,11 +82,10 @@ def select_base(
     UsageError : git does not know a revision, or no target branch, or no common ancestor.
     """
     tip = resolve(git, head, with_records)
-    start, start_name = (
-        _merge_base(with_records, git, tip, dirty=dirty)
-        if base is None
-        else (resolve(git, base, with_records), clean(base))
-    )
+    if base is None:
+        start, start_name = _merge_base(with_records, git, tip, dirty=dirty)
+    else:
+        start, start_name = resolve(git, base, with_records), clean(base)
     line = line_below(git, start)
     recorded = set(with_records([run_id for each in line for run_id in each.ids]))
     hint = _shallow_hint(git) if len(line) <= MAX_DISTANCE else ""

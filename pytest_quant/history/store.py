@@ -354,10 +354,8 @@ def _filter_runs(branch: str | None, since: str | None) -> list[ColumnElement[bo
 
 def _match_series(key: str) -> ColumnElement[bool]:
     # By its number, found first: only then does a server take the newest checks from the index, and leave the rest.
-    return (
-        CHECKS.c.series
-        == select(SERIES.c.number).where(SERIES.c.digest == SeriesKey.parse(key).digest).scalar_subquery()
-    )
+    number = select(SERIES.c.number).where(SERIES.c.digest == SeriesKey.parse(key).digest)
+    return CHECKS.c.series == number.scalar_subquery()
 
 
 def _stored_checks(rows: Sequence[Found[*tuple[Any, ...]]]) -> list[StoredCheck]:

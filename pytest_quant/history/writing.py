@@ -95,10 +95,8 @@ def _series_numbers(connection: Connection, wanted: Mapping[str, str]) -> dict[s
         missing = sorted(wanted.keys() - numbers.keys())
         for start in range(0, len(missing), _LOOKED_UP_AT_ONCE):
             portion = missing[start : start + _LOOKED_UP_AT_ONCE]
-            rows_found = connection.execute(
-                select(SERIES.c.digest, SERIES.c.number).where(SERIES.c.digest.in_(portion))
-            )
-            numbers |= {str(digest): int(number) for digest, number in rows_found}
+            known = select(SERIES.c.digest, SERIES.c.number).where(SERIES.c.digest.in_(portion))
+            numbers |= {str(digest): int(number) for digest, number in connection.execute(known)}
         new = [{"digest": digest, "key": wanted[digest]} for digest in missing if digest not in numbers]
         if not new:
             break

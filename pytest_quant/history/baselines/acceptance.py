@@ -125,13 +125,10 @@ def _group_by_machine(checks: Sequence[StoredCheck]) -> Iterator[AcceptedLatency
     for here in group_items(checks, machine).values():
         launches = tuple(launch for check in here for launch in launches_in(check) if launch.speedup is not None)
         if launches:
-            yield AcceptedLatency(
-                dict(here[-1].run.environment.identity),
-                median_of(launch.speedup for launch in launches),
-                median_of(launch.candidate_p50_ms for launch in launches),
-                way_of_timing(here[-1].record.latency),
-                launches,
-            )
+            speedup = median_of(launch.speedup for launch in launches)
+            p50_ms = median_of(launch.candidate_p50_ms for launch in launches)
+            identity, way = dict(here[-1].run.environment.identity), way_of_timing(here[-1].record.latency)
+            yield AcceptedLatency(identity, speedup, p50_ms, way, launches)
 
 
 def accept_checks(

@@ -153,12 +153,8 @@ def parse_baselines(text: str, file: str = NAME) -> dict[str, BaselineEntry]:
         document = tomllib.loads(text, parse_float=_finite)
         schema = document.get("schema")
         if isinstance(schema, int) and schema > SCHEMA:
-            raise HistoryError(
-                f"{file} was written by a newer pytest-quant",
-                value=f"schema {schema}",
-                allowed=f"schema {SCHEMA} or older",
-                fix="pip install --upgrade pytest-quant",
-            )
+            what, fix = f"{file} was written by a newer pytest-quant", "pip install --upgrade pytest-quant"
+            raise HistoryError(what, value=f"schema {schema}", allowed=f"schema {SCHEMA} or older", fix=fix)
         # As text, for where a test has replaced Python's class of times `tomllib` makes times of that one.
         entries = msgspec.convert(msgspec.to_builtins(document, enc_hook=str), _File).baseline if document else ()
     except (ValueError, OverflowError, RecursionError, MemoryError) as error:

@@ -101,13 +101,10 @@ def include_launches(baseline: Baseline, checks: Sequence[StoredCheck], shared: 
             stored = {launch.started_at for level in levels for launch in level}
             if stored.isdisjoint(launch.started_at for launch in accepted):
                 levels.append(list(accepted))
-    return replace(
-        baseline,
-        launches=launches,
-        p50_launches=p50_launches,
-        speedup_noise=moderate_noise(_noise_of_levels(speedups, SPEEDUP), shared[SPEEDUP]),
-        p50_noise=moderate_noise(_noise_of_levels(times, CANDIDATE), shared[CANDIDATE]),
-    )
+    baseline = replace(baseline, launches=launches, p50_launches=p50_launches)
+    speedup_noise = moderate_noise(_noise_of_levels(speedups, SPEEDUP), shared[SPEEDUP])
+    p50_noise = moderate_noise(_noise_of_levels(times, CANDIDATE), shared[CANDIDATE])
+    return replace(baseline, speedup_noise=speedup_noise, p50_noise=p50_noise)
 
 
 def points_before(recorded: Store, git: Repository, commit: str | None) -> list[CheckSummary]:

@@ -135,11 +135,9 @@ def _read(checks: Sequence[StoredCheck], days: Mapping[str, int]) -> Launches:
     sound = [latency for latency in latencies if not latency.reasons and (latency.candidate_p50_ms or 0.0) > 0.0]
     launches = [launch for check in checks for launch in launches_in(check) if (launch.candidate_p50_ms or 0.0) > 0.0]
     intervals = [latency.speedup_ci for latency in sound if latency.speedup_ci and latency.speedup_ci.low > 0.0]
-    return Launches(
-        {figure: logs_of(launches, figure, days) for figure in FIGURES},
-        tuple((math.log(interval.low), math.log(interval.high)) for interval in intervals),
-        len(latencies) - len(sound),
-    )
+    figures = {figure: logs_of(launches, figure, days) for figure in FIGURES}
+    spans = tuple((math.log(interval.low), math.log(interval.high)) for interval in intervals)
+    return Launches(figures, spans, len(latencies) - len(sound))
 
 
 _WORDS = {1: "slower", -1: "faster"}
