@@ -84,4 +84,4 @@ def _value(name: str, text: str) -> object:
         with suppress(ValueError, SyntaxError):
             return ast.literal_eval(text)
     names = split_names(text)
-    return list(names) if name in LISTABLE and len(names) > 1 else text
+    return list(names) if name in (*LISTABLE, "output") and len(names) > 1 else text

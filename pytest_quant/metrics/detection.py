@@ -96,10 +96,10 @@ def _read_annotations(labels: Array) -> _Boxes:
         if not valid or not bool(np.all(corners[:, :2] <= corners[:, 2:])):
             raise UsageError(
                 "a metric of detections needs a dict of boxes and labels for each picture",
-                value=f"{label!r:.200}",
+                value=f"picture {picture} of {len(labels)} in its batch: {label!r:.200}",
                 allowed="{'boxes': (m, 4), 'labels': (m,)}: corners x1, y1, x2, y2 with x1 <= x2 and y1 <= y2, and "
                 "classes from 0 on; 'iscrowd' (m,) if there are crowds",
-                fix="give boxes of x, y, width and height as x, y, x + width, y + height",
+                fix="put the corners in order, and give boxes of x, y, width and height as x, y, x + width, y + height",
             )
         columns.append((np.full(len(classes), picture), classes, corners, np.zeros(len(classes)), crowd))
     return _sorted(*(np.concatenate(column) for column in zip(*columns, strict=True)))

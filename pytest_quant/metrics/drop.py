@@ -174,7 +174,7 @@ def add_scores(result: AccuracyResult, reference: Array, candidate: Array, metri
         ) from error
     if not all(math.isfinite(score) for score in scores):
         gave = f"{scores[0]} for the reference and {scores[1]} for the candidate"
-        other = "whose denominator is not 0" if metric.is_ratio else "of every class"
+        other = "that have something to count" if metric.is_ratio else "of every class"
         return replace(result, note=f"metric '{metric.name}' gave {gave}; next: evaluate samples {other}")
     drop = scores[0] - scores[1] if metric.better == "higher" else scores[1] - scores[0]
     result = replace(result, reference=scores[0], candidate=scores[1], drop=drop)
@@ -228,6 +228,12 @@ def add_drop(
     kept = metric.kept(key, lambda: json.dumps(_bootstrap(sides, metric, result, margin, units)))
     note, needed, *ends = json.loads(kept)
     drop_ci, candidate_ci = (end and Interval(*end) for end in ends)
+    if clusters is not None:
+        groups = len(np.unique(clusters))
+        note = (
+            note or f"the interval of the drop is over {groups} groups: more of them would narrow it, no more samples"
+        )
+        needed = None
     return replace(result, note=note, drop_ci=drop_ci, candidate_ci=candidate_ci, n_to_resolve=needed)
 
 
@@ -309,13 +315,12 @@ def _bootstrap(
     span = 100.0 if bounded else None
     if not bounded and metric.rate is not None:
         span = metric.rate * float(np.ptp(np.concatenate([reference, candidate, [0.0]])))
-    if units is not None and _count_different(reference, candidate, units) >= FEWEST_UNBOUNDED:
-        # So many that differ show by themselves how far they do.
-        span = 0.0
+    # Many that differ show by themselves how far they do.
+    weight = 1.0 if units is None else max(0.0, 1.0 - _count_different(*sides, units) / FEWEST_UNBOUNDED)
     better, worse, aggregate = _prepare(metric, *(sides if metric.better == "higher" else sides[::-1]))
     efforts = COSTLY if metric.costly else (USUAL, *COSTLY)
 
-    def drawn(effort: Resampling) -> Resampled | None:
+    def drawn(effort: Resampling, weight: float = weight) -> Resampled | None:
         return paired_bootstrap(
             better,
             worse,
@@ -323,6 +328,7 @@ def _bootstrap(
             confidence=result.confidence,
             effort=effort,
             span=span,
+            unseen_weight=weight,
             bounded=bounded,
             n_different=different,
             clusters=units,
@@ -348,6 +354,8 @@ def _bootstrap(
                 number = fitting[1].resamples if fitting[1:] else 0
                 slow = f"one score of '{metric.name}' takes {score_s:.2g} s, all may take {MOST_S:g} s"
                 note = f"{number} {most}: {slow}; next: fewer samples"
+        if drops and weight < 1.0 and drops.low == drops.high:
+            drops = drawn(efforts[-1], 1.0)
     # Of scores that are all 0 nothing says how far another sample's could lie from it.
     if drops is None or drops.low == drops.high:
         return note, None, None, None

@@ -35,7 +35,7 @@ class Metric:
     ----------
     fn : a callable ``(outputs, labels) -> one score per sample`` of some consecutive samples, with outputs (n, ...).
         For a ratio of sums, as errors by words, it returns ``{"numerator": (n,), "denominator": (n,)}``, and the score
-        is the sum of the one by the sum of the other.
+        is the sum of the one by the sum of the other; `better` has to be given then.
         Labels that are numbers of one shape are passed as int64 or float64 (n, ...), all others as an object array (n,)
         of the labels in the data: texts, lists, dicts, arrays of different shapes. Iterate it as a list:
         ``zip(outputs, labels)``. Both are copies, which `fn` may write into;
@@ -49,6 +49,7 @@ class Metric:
     outputs : ``"named"``, the default: `fn` gets the output that the mark names, else the first one, as an array; of
         several that it names, a dict of arrays (n, ...) by name. ``"all"``: always a dict, of all outputs of the model
         where the mark names none.
+    has_direction : whether `better` was given.
 
     Raises
     ------
@@ -62,6 +63,7 @@ class Metric:
     scale: float = _UNSAID
     name: str = field(default="")
     outputs: Literal["named", "all"] = "named"
+    has_direction: bool = field(default=False, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Check the declaration, and find what is not given: direction, unit, scale and name."""
@@ -70,6 +72,7 @@ class Metric:
         if isinstance(self.fn, type):
             raise UsageError("Metric: fn is a class", value=repr(self.fn), fix=f"give an object, {self.fn.__name__}()")
         unsaid = [option for option in ("better", "unit") if getattr(self, option) is _UNSAID]
+        object.__setattr__(self, "has_direction", "better" not in unsaid)
         if unsaid and is_of_errors(self.fn):
             what = f"Metric: {_name(self.fn)} is an error by its name, which gives no direction and no unit"
             raise UsageError(what, value=f"no {' and no '.join(unsaid)}", fix=f"write {OF_ERRORS}")
@@ -247,6 +250,9 @@ RATIO_KEYS = ("numerator", "denominator")
 
 def _pairs_of_sums(metric: Metric, given: Mapping[str, Any], n: int) -> Array:
     """Return numerators and denominators of n samples as float64 (n, 2)."""
+    if not metric.has_direction:
+        fix = "write better='lower' for errors, or better='higher'"
+        raise UsageError(f"metric '{metric.name}' is a ratio, which gives no direction", fix=fix)
     if set(given) == set(RATIO_KEYS):
         columns = [np.asarray(given[key], dtype=np.float64) for key in RATIO_KEYS]
         if all(column.shape == (n,) for column in columns) and np.all(columns[1] >= 0.0):

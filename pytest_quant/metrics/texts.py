@@ -152,7 +152,7 @@ def _tokens(output: Array, label: object, n_tags: int) -> tuple[Array, Array]:
         "span_f1 needs the index of a tag for each token",
         value=f"of a sample outputs and labels {', '.join(sides)}",
         allowed=f"scores (tokens, {n_tags}) or indices (tokens,) of 0 to {n_tags - 1}; as a label {IGNORED} too",
-        fix="pad labels to the tokens of the output with -100",
+        fix=f"name as many tags as the model has scores, here {n_tags}, and pad labels to its tokens with {IGNORED}",
     )
 
 

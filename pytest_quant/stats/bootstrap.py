@@ -77,6 +77,7 @@ def paired_bootstrap(
     confidence: float = 0.95,
     effort: Resampling = USUAL,
     span: float | None = None,
+    unseen_weight: float = 1.0,
     bounded: bool = False,
     n_different: int | None = None,
     clusters: Array | None = None,
@@ -100,6 +101,7 @@ def paired_bootstrap(
         Statistica Sinica 7, 1-31): time and memory stay bounded.
     span : the most that one sample's score can change; ``None`` takes what was seen: the range of 0 and the
         jackknife's pseudo-values of both scores, which are the samples' own scores where `aggregate` is their mean.
+    unseen_weight : of that doubt, 0..1.
     bounded : no sample can be worth more than `span`, and the doubts are added in squares, as independent ones. Else
         the span is only what was seen, which an unseen event may exceed, and they are added as they are.
     n_different : samples that are no copies of others, for which the interval is; ``None`` for all of them.
@@ -138,7 +140,8 @@ def paired_bootstrap(
     if not len(drawn_scores[0]) and not np.isfinite(np.concatenate([ours, theirs])).all():
         return None
     shrink = math.sqrt(drawn_units / different)
-    worth = max(0.0, *our_range, *their_range) - min(0.0, *our_range, *their_range) if span is None else span
+    seen = max(0.0, *our_range, *their_range) - min(0.0, *our_range, *their_range)
+    worth = unseen_weight * (seen if span is None else span)
     unseen = worth * zero_event_share(different, confidence=confidence)
 
     def ends(drawn: Array, estimate: float, left_out: Array) -> tuple[float, float]:

@@ -61,6 +61,12 @@ def test_a_broken_limit_ends_with_one(digits: Path) -> None:
     assert '@pytest.mark.quant(min_agreement="10 %", min_sqnr_db={"logits": 90})' in said
 
 
+def test_several_outputs_are_named_with_commas(digits: Path) -> None:
+    """As backends are: the second, which is not there, is the one that is named."""
+    said = check(digits, "digits.onnx", "--data=digits.npz", "--output=logits,boxes", *FAST, code=1)
+    assert "the model has no output 'boxes'" in said
+
+
 def test_engines_are_kept_where_a_folder_of_ours_is(digits: Path) -> None:
     """Here or above, as other commands find it; the history in it stays as it is."""
     (digits / ".quant").mkdir()

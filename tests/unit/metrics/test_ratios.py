@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from pytest_quant.errors import UsageError
 from pytest_quant.metrics import Metric
@@ -83,7 +84,7 @@ def test_no_word_in_any_sample_gives_no_score() -> None:
     """The sum to divide by is 0: no figure, and a note that says what to evaluate."""
     result = scored(WER, [1, 0], [0, 0], [0, 0])
     assert result.drop is None
-    assert "whose denominator is not 0" in result.note
+    assert "that have something to count" in result.note
 
 
 @pytest.mark.parametrize(
@@ -98,7 +99,7 @@ def test_no_word_in_any_sample_gives_no_score() -> None:
 def test_what_is_no_ratio_is_named(given: dict[str, np.ndarray]) -> None:
     """A missing key, another length, a negative denominator, other names: the message has both keys."""
     with pytest.raises(UsageError, match="a numerator and a denominator for each sample"):
-        scored(Metric(lambda *_: given), [0, 0, 0], [0, 0, 0], [1, 1, 1])
+        scored(Metric(lambda *_: given, better="lower"), [0, 0, 0], [0, 0, 0], [1, 1, 1])
 
 
 def test_a_sum_that_is_not_finite_is_named_with_its_sample() -> None:
@@ -106,3 +107,48 @@ def test_a_sum_that_is_not_finite_is_named_with_its_sample() -> None:
     with pytest.raises(UsageError, match="finite score") as error:
         scored(WER, [0, 0, 0, 0, np.nan, 0], np.zeros(6), np.ones(6))
     assert "for sample 4" in str(error.value)
+
+
+def test_a_ratio_without_a_direction_is_refused() -> None:
+    """More errors are no better score, and a function that gives them need not say so by its name."""
+    with pytest.raises(UsageError, match="gives no direction"):
+        scored(Metric(errors), [0, 1], [1, 1], [5, 5])
+
+
+@pytest.mark.parametrize(("changed", "share"), [(0, 1.0), (5, 0.5), (9, 0.1), (10, 0.0), (11, 0.0)])
+def test_what_no_unit_has_shown_counts_less_the_more_of_them_differ(changed: int, share: float) -> None:
+    """Of 20 speakers, t of the jackknife and that share of 100 points times SciPy's 0-of-20 end, in squares."""
+    words, ours = np.full(20, 50), np.full(20, 5)
+    theirs = ours + (np.arange(20) < changed)
+    result = scored(Metric(errors, better="higher", name="hits"), ours, theirs, words, np.arange(20)).drop_ci
+    left = [100 * (np.delete(ours, i).sum() - np.delete(theirs, i).sum()) / (19 * 50) for i in range(20)]
+    seen = stats.t.ppf(0.975, 19) * np.sqrt(19 / 20 * np.sum((np.array(left) - np.mean(left)) ** 2))
+    unseen = share * 100 * stats.binomtest(0, 20).proportion_ci(0.95, method="exact").high
+    assert result is not None
+    assert result.high - result.low == pytest.approx(2 * np.hypot(seen, unseen), rel=1e-6)
+
+
+def test_sides_that_differ_everywhere_and_score_alike_are_not_certain() -> None:
+    """Each of 40 sentences has half its errors of another word: the drop is 0, and its interval is not a point."""
+    ours, words = np.full(40, 2.0), np.full(40, 10)
+    result = scored(
+        Metric(lambda outputs, labels: {"numerator": np.round(outputs[:, 0]), "denominator": labels}, better="lower"),
+        ours,
+        ours + 0.25,
+        words,
+    ).drop_ci
+    assert result is not None
+    assert result.low < 0.0 < result.high
+
+
+def test_more_samples_of_the_same_groups_are_not_advised() -> None:
+    """Two speakers: the interval is wide, no number of samples would decide, and a note says why."""
+    random = np.random.default_rng(1)
+    words, ours = random.integers(5, 30, 40), random.integers(0, 5, 40)
+    theirs = ours + random.integers(0, 2, 40)
+    scores = PairedStatistics(resolve_wrapped(WER))
+    scores.add(ours[:, None].astype(float), theirs[:, None].astype(float), words, np.ones(40, dtype=bool), 0)
+    result = scores.add_to(AccuracyResult(n=40), 3.0, 0.95, np.arange(40) % 2)
+    assert result.n_to_resolve is None
+    assert "over 2 groups: more of them would narrow it, no more samples" in result.note
+    assert scores.add_to(AccuracyResult(n=40), 3.0, 0.95).n_to_resolve is not None
