@@ -96,7 +96,8 @@ def _recall(outputs: Array, labels: Array, k: int) -> Array:
 
 def _recall_at(name: str, k: float) -> ResolvedMetric:
     statistics = partial(_recall, k=int(k))
-    return ResolvedMetric(name, "higher", "%", statistics, _percent_mean, rate=_PERCENT, reads_objects=True)
+    # The interval of shares is that of sums: what none of them shows counts only while few differ.
+    return ResolvedMetric(name, "higher", "%", statistics, _percent_mean, _PERCENT, reads_objects=True, is_ratio=True)
 
 
 def _flat(outputs: Array, labels: Array) -> tuple[Array, Array]:
