@@ -88,6 +88,9 @@ def _taken(before: str) -> frozenset[str]:
     speakers = list(_SPEAKER.finditer(before))
     if speakers and not _SENTENCE_ENDS.search(before, speakers[-1].end()):
         speaker = speakers[-1]
+        # What follows two dashes is for pytest.
+        if " -- " in before[speaker.end() :]:
+            return options_of("pytest")
         command = all_commands().get(f"{speaker['command']} {speaker['below']}")
         command = command or top_commands().get(speaker["command"])
         if command is not None:

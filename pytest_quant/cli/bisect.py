@@ -39,8 +39,8 @@ def bisect(test: str, good: str, others: tuple[str, ...], limit: float | None) -
     checked out stays as it is, and nothing is recorded.
 
     TEST is a node id, written as for pytest in this folder. GOOD must be an ancestor of BAD, which is HEAD by
-    default; both may be written as GOOD..BAD. Options of pytest go after two dashes; --quant-no-latency compares
-    accuracy alone.
+    default; both may be written as GOOD..BAD. Options of pytest go after two dashes; with that of
+    pytest --quant-no-latency accuracy alone is compared.
 
     Exit code: 0 found, 1 BAD is not worse than GOOD, 2 a question that cannot be answered, 3 only commits that
     were left out remain.

@@ -32,7 +32,7 @@ from pytest_quant.measure.heads import Head, choose_heads
 from pytest_quant.measure.judged_parts import find_parts
 from pytest_quant.measure.model_kinds import note_halves, refuse_other_floats, refuse_quantized
 from pytest_quant.measure.outputs import Chunk, pair_outputs, read_outputs, record_outputs, run_over
-from pytest_quant.measure.resources import BYTES_PER_MB, AddedMemory, Energy, measure_energy
+from pytest_quant.measure.resources import AddedMemory, Energy, find_resources, measure_energy
 from pytest_quant.metrics import ResolvedMetric
 from pytest_quant.metrics.channels import add_groups
 from pytest_quant.result import AccuracyResult, Cost, Coverage, Measured, Resources, SelfDifference
@@ -361,34 +361,6 @@ def _energy(check: Check, candidate: TimingSubject, tools: Tools) -> Energy | No
         lasts = "" if limit_mj is None else " for 15 to 30 s"
         with tools.steps.show(f"measuring the energy of {candidate.built.spec.id}{lasts}"):
             return measure_energy(candidate.open(stack).prepare(candidate.feeds), counter, limit_mj)
-
-
-def find_resources(
-    candidate: OpenEngine, reference: OpenEngine, memory: AddedMemory, energy: Energy | None
-) -> Resources:
-    """Return size, memory, build time and energy, each ``None`` if unknown.
-
-    The memory of a simulation is not that of the simulated engine. The size of the plan and the cost of its build are
-    left out where another product than the backend's own built the plan. All are left out of what cannot be seen into.
-    """
-    built, engine = candidate.built, candidate.engine
-    if built.backend.offer.is_opaque:
-        return Resources(device=built.backend.device)
-    real, other = not engine.simulated, engine.plan_of
-    return Resources(
-        size_mb=None if other else engine.size_bytes / BYTES_PER_MB,
-        reference_size_mb=None if reference.engine.plan_of else reference.engine.size_bytes / BYTES_PER_MB,
-        build_s=None if other else built.build_s,
-        calibration_s=built.calibration_s,
-        build_memory_mb=None if other else built.build_memory_mb,
-        run_memory_mb=memory.process_mb if real else None,
-        energy_mj=None if energy is None else energy[0],
-        energy_mj_ci=None if energy is None else energy[1],
-        device_memory_mb=engine.device_bytes / BYTES_PER_MB if real and engine.device_bytes is not None else None,
-        device_memory_nvml_mb=memory.device_mb if real else None,
-        plan_of=other,
-        device=built.backend.device,
-    )
 
 
 def _notes(bench: EnginePair, accuracy: AccuracyResult, unsteady: tuple[SelfDifference, ...]) -> tuple[str, ...]:

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, NamedTuple, Self, TypeAlias
 
 from pytest_quant.clocks import REAL
 from pytest_quant.host import give_back_freed_memory, watch_peak
-from pytest_quant.result import Interval
+from pytest_quant.result import Interval, Resources
 from pytest_quant.stats.ratio import student_quantile
 
 if TYPE_CHECKING:
     from pytest_quant.environment.device_state import Counter
+    from pytest_quant.measure.batching import OpenEngine
 
 BYTES_PER_MB = 1e6
 
@@ -191,3 +192,31 @@ def _figure(repeats_mj: list[float], slacks_mj: list[float]) -> Energy:
     error = statistics.stdev(repeats_mj) / math.sqrt(n)
     reach = student_quantile(0.95, n - 1) * error + statistics.fmean(slacks_mj)
     return mean, Interval(mean - reach, mean + reach)
+
+
+def find_resources(
+    candidate: OpenEngine, reference: OpenEngine, memory: AddedMemory, energy: Energy | None
+) -> Resources:
+    """Return size, memory, build time and energy, each ``None`` if unknown.
+
+    The memory of a simulation is not that of the simulated engine. The size of the plan and the cost of its build are
+    left out where another product than the backend's own built the plan. All are left out of what cannot be seen into.
+    """
+    built, engine = candidate.built, candidate.engine
+    if built.backend.offer.is_opaque:
+        return Resources(device=built.backend.device)
+    real, other = not engine.simulated, engine.plan_of
+    return Resources(
+        size_mb=None if other else engine.size_bytes / BYTES_PER_MB,
+        reference_size_mb=None if reference.engine.plan_of else reference.engine.size_bytes / BYTES_PER_MB,
+        build_s=None if other else built.build_s,
+        calibration_s=built.calibration_s,
+        build_memory_mb=None if other else built.build_memory_mb,
+        run_memory_mb=memory.process_mb if real else None,
+        energy_mj=None if energy is None else energy[0],
+        energy_mj_ci=None if energy is None else energy[1],
+        device_memory_mb=engine.device_bytes / BYTES_PER_MB if real and engine.device_bytes is not None else None,
+        device_memory_nvml_mb=memory.device_mb if real else None,
+        plan_of=other,
+        device=built.backend.device,
+    )

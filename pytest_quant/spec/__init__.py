@@ -10,11 +10,11 @@ from pytest_quant.spec.check import UNKNOWN as UNKNOWN
 from pytest_quant.spec.check import UNMEASURED as UNMEASURED
 from pytest_quant.spec.check import Calibration as Calibration
 from pytest_quant.spec.check import Check as Check
-from pytest_quant.spec.check import Dataset as Dataset
 from pytest_quant.spec.check import EngineSpec as EngineSpec
 from pytest_quant.spec.check import LatencyPlan as LatencyPlan
 from pytest_quant.spec.check import Pages as Pages
 from pytest_quant.spec.check import Spread as Spread
+from pytest_quant.spec.dataset import Dataset as Dataset
 from pytest_quant.spec.limits import LIMITS as LIMITS
 from pytest_quant.spec.limits import OWN_SCORES as OWN_SCORES
 from pytest_quant.spec.limits import PARTS as PARTS

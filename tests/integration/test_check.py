@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.integration.test_init import NETS
-from tests.support.guide_project import write_files
+from tests.support.guide_files import write_files
 from tests.support.history_repository import outside_ci, run_pytest
 
 FAST = ("--", "--quant-no-latency", "--quant-no-portability", "--quant-diagnose-time=0")

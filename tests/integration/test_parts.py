@@ -37,7 +37,6 @@ def test_a_label_fails_although_the_whole_is_within_its_limit(pytester: pytest.P
             "parts": given + "max_drop={'overall': 5.0, 'label': 3.0, 'group': 8.0}",
             "whole": given + "max_drop=5.0",
             "clusters": given + "max_drop={'overall': 5.0}",
-            "typo": "max_drop={'overal': 5.0}",
         },
         "-v",
     )
@@ -56,7 +55,16 @@ def test_a_label_fails_although_the_whole_is_within_its_limit(pytester: pytest.P
     assert "worst labels 0: 100.00 -> " in " ".join(output(result).split())
     assert checks["whole"]["accuracy"]["by_label"] == []
     assert checks["whole"]["accuracy"]["p_value"] is None, "groups that no limit is on are clusters"
-    assert "did you mean 'overall'?" in checks["typo"]["message"]
+
+
+def test_a_part_that_is_no_output_is_named_before_anything_runs(pytester: pytest.Pytester) -> None:
+    """A slip of a reserved word names the nearest, when tests are collected."""
+    models.select_first(pytester.path / "model.onnx")
+    write_project(pytester, data=DATA)
+    (pytester.path / "test_model.py").unlink()
+    result, checks = run_marks(pytester, {"typo": "max_drop={'overal': 5.0}"})
+    assert not checks
+    assert "did you mean 'overall'?" in output(result)
 
 
 @pytest.mark.parametrize(

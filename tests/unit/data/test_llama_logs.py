@@ -98,7 +98,11 @@ def test_runs_have_the_noise_of_their_perplexities(tmp_path: Path) -> None:
         ("main: error: unable to load model\n", "perplexity", ["0 of 0"]),
         (plain(losses(9, 1)).partition("[7]")[0], "perplexity", ["6 of 9"]),
         (plain(losses(9, 1)) + plain(losses(9, 2)), "perplexity", ["18 of 9"]),
-        (plain(losses(9, 1)), "kld", ["does not have the kld of all chunks", "need --kl-divergence"]),
+        (
+            plain(losses(9, 1)),
+            "kld",
+            ["does not have the kld of all chunks", "llama-perplexity --kl-divergence"],
+        ),
         ("[1]4.1234,[2]nan,[3]nan,", "perplexity", ["chunk 2", "is nan", "a finite number"]),
         ("       0  29.3171  3.378171  1.690071\n", "perplexity", ["0 of 0"]),
         (plain(losses(9, 1)).replace("[", "\x00["), "same_top", ["0 of 9"]),

@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 from pytest_quant import host
 from pytest_quant.measure.batching import OpenEngine
 from pytest_quant.measure.build import BuiltEngine
-from pytest_quant.measure.pipeline import find_resources
-from pytest_quant.measure.resources import AddedMemory, Energy, measure_energy
+from pytest_quant.measure.resources import AddedMemory, Energy, find_resources, measure_energy
 from pytest_quant.result import Interval, Resources
 from pytest_quant.spec import EngineSpec, Model
 from pytest_quant.testing import NumpyBackend
