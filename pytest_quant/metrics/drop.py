@@ -365,7 +365,8 @@ def _bootstrap(
             drops.variance, drop, margin, span=drops.span, bounded=bounded, confidence=result.confidence
         )
     own = Interval(*drops.sides[1 if metric.better == "higher" else 0])
-    return note, needed, Interval(drops.low, drops.high), own
+    reach = 100.0 if bounded and metric.better == "higher" else math.inf
+    return note, needed, Interval(max(drops.low, -reach), min(drops.high, reach)), own
 
 
 def _prepare(metric: ResolvedMetric, better: Array, worse: Array) -> tuple[Array, Array, Callable[[Array], float]]:
