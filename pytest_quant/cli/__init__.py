@@ -31,6 +31,7 @@ _COMMANDS = {
 
 _MODULES = {
     "cache": "machine_commands",
+    "check": "one_check",
     "doctor": "machine_commands",
     "report": "compare",
     "selftest": "machine_commands",
