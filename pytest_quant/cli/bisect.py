@@ -51,9 +51,9 @@ def bisect(test: str, good: str, others: tuple[str, ...], limit: float | None) -
       pytest-quant bisect "test_ladder.py::test_ladder[ort-int8-dynamic]" HEAD~16 HEAD --limit 3
       pytest-quant bisect tests/test_resnet.py::test_int8 v1.0..HEAD -- --quant-no-latency
     """  # noqa: D301 - click reads a backspace
-    # Options of pytest begin behind both, which are one word or two.
-    words = [*good.split(".."), *others]
-    good, bad = [*words, "HEAD"][:2]
+    good, *rest = [*good.split(".."), *others]
+    # No commit begins with a dash, and click hides the two dashes.
+    bad, options = (rest[0], rest[1:]) if rest and not rest[0].startswith("-") else ("HEAD", rest)
     git = Repository(Path.cwd())
     checkout = top_level(git.root)
     first, last = (resolve(git, name) for name in (good, bad or "HEAD"))
@@ -61,10 +61,10 @@ def bisect(test: str, good: str, others: tuple[str, ...], limit: float | None) -
         fix = "name an ancestor of BAD as GOOD; in a shallow clone: git fetch --unshallow"
         raise UsageError("GOOD is not before BAD", value=f"{good} is {first[:12]}, {bad} is {last[:12]}", fix=fix)
     # The runs of the commits never time by themselves, so it is for what compares them.
-    off = "--quant-no-latency" in words[2:]
+    off = "--quant-no-latency" in options
     terms = Terms(limit or LIMIT_PCT, by_mark=limit is None, option="--limit", latency_off=off)
     with workplace(checkout) as place:
-        invocation = Invocation(checkout, None, Path.cwd(), (test,), tuple(words[2:]), nearest_folder() / "cache")
+        invocation = Invocation(checkout, None, Path.cwd(), (test,), tuple(options), nearest_folder() / "cache")
         say(f"good {_name_commit(checkout, first)}")
         base = _run(invocation, first, place)
         compared: dict[str, Comparison] = {}

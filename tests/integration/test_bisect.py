@@ -32,6 +32,7 @@ def bisected(repository: Repository, *arguments: str, monkeypatch: pytest.Monkey
     ("arguments", "why"),
     [
         (("test_names.py", "HEAD", "HEAD~1"), "GOOD is not before BAD"),
+        (("test_names.py", "HEAD", "--", "--quant-no-latency"), "GOOD is not before BAD"),
         (("test_names.py", "no-such-branch..HEAD"), "git knows no such commit"),
         (
             ("test_names.py::test_no", "HEAD~1", "HEAD"),
