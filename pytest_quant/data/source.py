@@ -53,7 +53,7 @@ def name_inputs(
     signature : inputs of the model; `ANY_INPUTS` takes all that there are.
     where : name of the sample or batch in messages.
     optional : names of inputs that may be missing.
-    hint : what else to do about an input that the model does not have, in which ``{name}`` is that one.
+    hint : how a label stays beside the inputs, where ``{name}`` is the key of the label.
     label : key that stays beside the inputs in a dict of the user, and is not in `value`.
     by : what makes the inputs, for messages.
 
@@ -79,13 +79,14 @@ def name_inputs(
         return {needed[0]: to_array(value, f"{where}, input '{needed[0]}'")}
     if others := [str(name) for name in value if name not in names]:
         # Where an input is missing too, this may be that input under another name, and no label.
-        hints = [hint.replace("{name}", name) for name in others] if set(needed) <= value.keys() else []
+        is_label = len(others) == 1 and set(needed) <= value.keys()
+        kept = f"; if '{others[0]}' is the label: {hint}" if is_label else f"; a label stays in it under a key: {hint}"
         unknown = "', '".join(others)
         raise DataError(
             f"{where}: the model has no input '{unknown}'",
             value=f"inputs {', '.join(map(str, value))}",
             allowed=nearest(others[0], names),
-            fix="".join([f"give {example}", *hints]),
+            fix=f"give {example}" + (kept.replace("{name}", others[0] if is_label else "KEY") if hint else ""),
         )
     for name in needed:
         if name not in value:
@@ -352,7 +353,7 @@ def _iterable_blocks(
 def _loader_blocks(
     batches: Iterable[object], contract: DataContract, what: str, *, labelled: bool, key: str | None
 ) -> Iterator[SampleBlock]:
-    hint = "" if key is not None else "; if '{name}' is the label: Dataset.from_loader(loader, label='{name}')"
+    hint = "Dataset.from_loader(loader, label='{name}')" if key is None else ""
     for index, item in enumerate(batches):
         where = f"{what}, batch {index}"
         inputs, label = item, None

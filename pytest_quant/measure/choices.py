@@ -84,7 +84,7 @@ def _refuse(limit: str, data: Data, outputs: Outputs, output: str) -> None:
         raise UsageError(
             f"{limit} needs labels, and {data.name} has none",
             allowed=f"without labels: {', '.join(others)}",
-            fix="give labels, Dataset.from_arrays(inputs, labels), or set "
+            fix="give labels, Dataset.from_arrays(inputs, labels) or Dataset.from_loader(loader, label='KEY'), or set "
             f"{'min_agreement=99' if has_classes else 'min_cosine=0.99'} in place of it",
         )
     wrap = "wrap yours: metric=Metric(fn, better='higher')"

@@ -123,6 +123,9 @@ def test_a_key_that_is_no_input_is_named_with_what_helps() -> None:
         open_data(Dataset.from_loader(Dicts("labels"), label="label"), ONE)
 
 
+KEPT = "; a label stays in it under a key: Dataset.from_loader(loader, label='KEY')"
+
+
 @pytest.mark.parametrize("names", [("name",), ("labels", "name")])
 def test_a_key_that_is_neither_input_nor_label_is_left_out_by_a_collate_fn(names: tuple[str, ...]) -> None:
     """It is called a label on a condition only, and the dict that is shown is taken."""
@@ -138,11 +141,10 @@ def test_a_key_that_is_neither_input_nor_label_is_left_out_by_a_collate_fn(names
 
 
 def test_all_keys_that_are_no_input_are_named_at_once() -> None:
-    """With what helps for each: the label may be any of them."""
+    """A label may be any of them, so that none is called it, and the step is one for all of them."""
     with pytest.raises(DataError, match="the model has no input 'labels', 'name'\n") as raised:
         open_data(Dataset.from_loader(Dicts("labels", "name")), ONE)
-    labels = [f"; if '{name}' is the label: Dataset.from_loader(loader, label='{name}')" for name in ("labels", "name")]
-    assert raised.value.fix == "give {'x': ...}, by a collate_fn" + "".join(labels)
+    assert raised.value.fix == f"give {{'x': ...}}, by a collate_fn{KEPT}"
 
 
 def test_a_label_may_have_any_name() -> None:
@@ -155,14 +157,15 @@ def test_a_label_may_have_any_name() -> None:
 def test_an_input_under_another_name_is_not_called_a_label() -> None:
     """Pixels under the name that another model has for them: the step is the model's own name, and it is taken.
 
-    Where the dict is made is said; beside labels too.
+    Where the dict is made is said, and how labels stay beside it; following that gives labels.
     """
     batches = [{"pixel_values": numbers(4)}, {"pixel_values": numbers(4, seed=1)}]
     for given in (batches, [batch | {"labels": np.arange(4)} for batch in batches]):
         with pytest.raises(DataError, match="no input 'pixel_values'") as raised:
             open_data(Dataset.from_loader(given), ONE)
-        assert raised.value.fix == "give {'x': ...}, by a collate_fn"
-    assert open_data(Dataset.from_loader([{"x": batch["pixel_values"]} for batch in batches]), ONE).n == 8
+        assert raised.value.fix == f"give {{'x': ...}}, by a collate_fn{KEPT}"
+    followed = [{"x": batch["pixel_values"], "KEY": np.arange(4)} for batch in batches]
+    assert open_data(Dataset.from_loader(followed, label="KEY"), ONE).labels == "int"
 
 
 @pytest.mark.parametrize("given", ["pixel_values", None])
