@@ -33,6 +33,9 @@ _LIMIT_HELP = "Largest slow-down. [default: the mark's limit, else 5 %]"
 def bisect(test: str, good: str, others: tuple[str, ...], limit: float | None) -> None:
     """Find the first commit between GOOD and BAD at which TEST is slower or less accurate than at GOOD.
 
+    Less accurate is what is proven on the samples of both, or above max_drop_increase of the mark, or breaks a limit of
+    the mark on its answers that holds at GOOD.
+
     Each commit is compared with GOOD as `pytest --quant-against` compares two: its files are written into a folder of
     their own, its accuracy is paired with GOOD's on the same samples, and its engines are timed in pairs of processes
     whose runs alternate. A commit that cannot be built or judged is left out, as by git bisect skip. What is
@@ -125,7 +128,10 @@ def word_of(comparison: Comparison, head: SideResult) -> tuple[str, str]:
         return "skip", "; ".join(undecided[0].notes[:1])
     if not comparison.rows:
         return "skip", _explain_nothing(head)
-    figures = [f"{row.quantity} {row.change or 0.0:+.3g} {row.change_unit}" for row in worse or comparison.rows]
+    figures = [
+        f"{row.quantity} {row.change or 0.0:+.3g} {row.change_unit}" + "".join(f" ({note})" for note in row.notes[-1:])
+        for row in worse or comparison.rows
+    ]
     return "bad" if worse else "good", "; ".join(figures)
 
 

@@ -23,9 +23,9 @@ from pytest_quant.measure.pairs import PairedTimes, TimedPair, time_pair, time_p
 from pytest_quant.measure.steps import Steps
 from pytest_quant.measure.timing_process import TimingProcess, read_header
 from pytest_quant.record import Record
-from pytest_quant.result import Interval
+from pytest_quant.result import Interval, Status
 from pytest_quant.sides.run import SideResult, launch_file
-from pytest_quant.spec import LatencyPlan
+from pytest_quant.spec import LatencyPlan, limits_on
 from pytest_quant.stats.launch_difference import percent
 
 LIMIT_PCT = 5.0
@@ -34,6 +34,8 @@ LIMIT_PCT = 5.0
 _SHIFTS = ("max_slowdown", "max_p50_increase")
 """Limits of a mark on a slow-down in percent, whichever is smaller."""
 
+_ON_ANSWERS = limits_on("score", "accuracy", "output")
+"""Limits that one run alone judges, on what the candidate answers."""
 
 Times: TypeAlias = Callable[..., PairedTimes]
 """Times one test of both sides, see `PairTimer`."""
@@ -73,7 +75,7 @@ def compare_sides(base: SideResult, head: SideResult, times: Times, terms: Terms
     pairs, comparison = pair(_checks(base), _checks(head), [head.run] if head.run else [])
     drafts = [draft for each in pairs if _is_measured(each) for draft in compare_accuracy(each)]
     by_series = {each.series: each for each in pairs}
-    rows = [_judge_within_limit(row, by_series[row.series].head[-1].record) for row in judge(drafts)]
+    rows = [_judge_by_limits(row, by_series[row.series]) for row in judge(drafts)]
     rows += [row for each in pairs for row in _other_rows(each, base, head, times, terms)]
     without, added = _list_without_base(comparison.added, base, head)
     dirty = ["the head is the working tree, with uncommitted changes"] if head.run and head.run.dirty else []
@@ -95,20 +97,25 @@ def _is_measured(matched: Pair) -> bool:
     return all(is_measured(side[-1].record) for side in (matched.base, matched.head))
 
 
-def _judge_within_limit(row: Row, record: Record) -> Row:
-    """Judge a change of accuracy by `max_drop_increase` if the mark has it: a fact about these samples.
+def _judge_by_limits(row: Row, matched: Pair) -> Row:
+    """Judge a change of accuracy by `max_drop_increase` and what the mark limits at both sides: facts on these samples.
 
-    Without it only a change that is proven fails, see `compare_accuracy`.
+    Without such only a change that is proven fails, see `compare_accuracy`.
     """
-    allowed = _limits(record).get("max_drop_increase")
-    if allowed is None or row.change is None or row.better is None:
-        return row
-    increase = row.change if row.better == "lower" else -row.change
-    note = f"max_drop_increase {allowed:g}"
-    if increase > allowed:
+    base, head = (side[-1].record for side in (matched.base, matched.head))
+    allowed = _limits(head).get("max_drop_increase")
+    if allowed is not None and row.change is not None and row.better is not None:
+        increase = row.change if row.better == "lower" else -row.change
+        outcome = Outcome.WORSE if row.outcome is Outcome.REGRESSION else row.outcome
+        outcome = Outcome.REGRESSION if increase > allowed else outcome
+        row = replace(row, outcome=outcome, notes=(*row.notes, f"max_drop_increase {allowed:g}"))
+    held = {verdict.limit for verdict in base.verdicts or () if verdict.status is not Status.FAIL}
+    broken = [verdict.limit for verdict in head.verdicts or () if verdict.status is Status.FAIL]
+    newly = [limit for limit in broken if limit in held and limit.partition("[")[0] in _ON_ANSWERS]
+    if row.outcome is Outcome.WORSE and newly:
+        note = f"{', '.join(newly)} held at the base"
         return replace(row, outcome=Outcome.REGRESSION, notes=(*row.notes, note))
-    outcome = Outcome.WORSE if row.outcome is Outcome.REGRESSION else row.outcome
-    return replace(row, outcome=outcome, notes=(*row.notes, note))
+    return row
 
 
 def _limits(record: Record) -> Mapping[str, float]:

@@ -189,6 +189,35 @@ def test_accuracy_is_judged_by_the_marks_limit_else_by_proof(
     assert (result.outcome, result.lost, result.n) == (outcome, lost, N)
 
 
+def judged(record: Record, limit: str, status: Status) -> Record:
+    """The record of a mark with one limit."""
+    return replace(record, verdicts=(Verdict(limit, 0.3, 0.5, status, ""),))
+
+
+@pytest.mark.parametrize(
+    ("limit", "at_base", "outcome"),
+    [
+        ("max_drop", Status.PASS, Outcome.REGRESSION),
+        ("min_sqnr_db[scores]", Status.INCONCLUSIVE, Outcome.REGRESSION),
+        ("max_drop", Status.FAIL, Outcome.WORSE),
+        ("max_size_mb", Status.PASS, Outcome.WORSE),
+    ],
+)
+def test_a_limit_on_answers_that_breaks_makes_a_loss_a_regression(
+    limit: str, at_base: Status, outcome: Outcome
+) -> None:
+    """However few samples show it: where it held at the base, and what is lost is what it limits."""
+    head = judged(answered(timed(), answers(range(2))), limit, Status.FAIL)
+    result = row(compared(judged(timed(), limit, at_base), head), "accuracy")
+    assert (result.outcome, f"{limit} held at the base" in result.notes) == (outcome, outcome is Outcome.REGRESSION)
+
+
+def test_a_limit_that_breaks_without_a_loss_is_no_regression_of_accuracy() -> None:
+    """The answers are the same: the limit itself was made stricter."""
+    base, head = (judged(timed(), "max_drop", status) for status in (Status.PASS, Status.FAIL))
+    assert row(compared(base, head), "accuracy").outcome is Outcome.UNCHANGED
+
+
 def test_a_change_says_what_else_differs() -> None:
     """In the words of a comparison of records."""
     head = replace(answered(timed("new"), answers(range(20))), calibration_samples=3)
