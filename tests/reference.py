@@ -144,8 +144,8 @@ def options() -> Iterator[str]:
 
 def _spelling(option: Option) -> str:
     metavar = "" if option.kind is None else option.kind.metavar
-    takes = metavar if option.alone is None else f"[{metavar}]"
-    return f"{option.flag} {takes}".rstrip()
+    takes = f"={metavar}" if metavar else ""
+    return f"{option.flag}{takes if option.alone is None else f'[{takes}]'}"
 
 
 def of_commands() -> Iterator[str]:

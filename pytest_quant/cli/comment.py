@@ -155,7 +155,7 @@ def mark_comment(text: str, name: str) -> str:
     marker = _MARKER.fullmatch(first.strip())
     if marker is None:
         what = "this is no comment of pytest-quant: its first line is not the one by which it is found again"
-        fix = "write it with: pytest --quant-markdown FILE, or: pytest-quant compare --markdown"
+        fix = "write it with: pytest --quant-markdown=FILE, or: pytest-quant compare --markdown"
         raise UsageError(what, value=first[:80] or "an empty file", fix=fix)
     if name and not re.fullmatch(r"[\w.-]+", name):
         raise UsageError(

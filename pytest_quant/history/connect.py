@@ -132,7 +132,7 @@ _FIXES = (
     (("connection", "server", "authentication", "resolve"), "see that the server runs and takes this user, try again"),
 )
 
-_OTHER_FIX = "make the place writable, or name another file with --quant-history FILE"
+_OTHER_FIX = "make the place writable, or name another file with --quant-history=FILE"
 
 
 @contextmanager
@@ -208,11 +208,11 @@ def _has_tables(connection: sa.Connection, shown: str) -> bool:
             f"{shown} is a database of another program, or was changed by one",
             value=", ".join([*made, *(f"table {name}" for name in names)][:5]),
             allowed="a file that pytest-quant wrote, or a new file",
-            fix="name another file with --quant-history FILE; a trigger of your own may be dropped",
+            fix="name another file with --quant-history=FILE; a trigger of your own may be dropped",
         )
     version = connection.execute(sa.select(sa.func.max(SCHEMA.c.version))).scalar() if SCHEMA.name in names else None
     if version not in (None, VERSION):
-        age, fix = "a newer", "pip install --upgrade pytest-quant, or name another file with --quant-history FILE"
+        age, fix = "a newer", "pip install --upgrade pytest-quant, or name another file with --quant-history=FILE"
         if version < VERSION:
             # The lines of an export are read by every later version.
             age, then = "an older", "then pytest-quant history import FILE --history NEW"

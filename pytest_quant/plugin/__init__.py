@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 import pytest_quant.clocks  # noqa: F401 - before a test can put another clock in the place of the real one
 from pytest_quant.errors import QuantError, UsageError, nearest
+from pytest_quant.host import quote
 from pytest_quant.marks import NAME, is_marked, marks_of_parameters, own_marks
 from pytest_quant.plugin import hooks
 from pytest_quant.plugin.controller import BeforeSplit, Controller, note_left_out, note_split
@@ -46,11 +48,27 @@ def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> Gen
             raise pytest.UsageError(str(UsageError(f"there is no option {name}", allowed=hint, fix="pytest --help")))
 
 
+def _refuse_root_of_value(config: pytest.Config) -> None:
+    """Refuse a file behind an option and a blank where pytest chose the root folder by it, as by a path of tests.
+
+    It does so before it knows our options, and only if there is such a file.
+    """
+    here, words = config.invocation_params.dir, map(str, config.invocation_params.args)
+    flags = {option.flag for option in OPTIONS if option.kind is not None and "FILE" in option.kind.metavar}
+    taken = [(flag, value) for flag, value in pairwise(words) if flag in flags and (here / value).exists()]
+    is_own = config.rootpath == here or (config.inipath is not None and here.is_relative_to(config.rootpath))
+    if taken and not is_own:
+        flag, value = taken[0]
+        what = f"pytest took the value of {flag} for a path of tests, and by it {config.rootpath} for the root folder"
+        raise pytest.UsageError(str(UsageError(what, value=value, fix=f"write {flag}={quote(value)}")))
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse bad options, describe the mark, and register the collection of records in the controlling process."""
     settings = settings_of(config)
     _refuse_unknown_names(config)
+    _refuse_root_of_value(config)
     _refuse_workers(config, settings.workers)
     if is_on_command_line(config, "quant_device"):
         from pytest_quant.plugin.devices import choose_early

@@ -186,7 +186,7 @@ def _append(place: str, journal: UnfinishedRun | None, run: Run, records: Sequen
         if journal is None:
             return [
                 str(error),
-                "the records of this run are in no history; --quant-json FILE on another disk keeps them",
+                "the records of this run are in no history; --quant-json=FILE on another disk keeps them",
             ]
         now, option = _naming(place)
         command = f"pytest-quant history import {quote(str(journal.file))}{option}"

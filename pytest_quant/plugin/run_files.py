@@ -120,7 +120,7 @@ def write_page(config: pytest.Config, end: RunEnd) -> None:
         broken=end.broken,
         compared=shown[0] if shown else None,
         why_not_compared="" if shown else why_not or "This run was not compared with another commit.",
-        next_step="" if settings.compare or settings.against else "pytest --quant-compare --quant-html FILE",
+        next_step="" if settings.compare or settings.against else "pytest --quant-compare --quant-html=FILE",
         history=history,
         why_no_history=why_no_history,
     )

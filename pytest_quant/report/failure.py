@@ -68,7 +68,7 @@ def failure(record: Record, width: int = _WIDTH, verbosity: int = 0) -> str:
         if not least[2]:
             break
         items.remove(least)
-        end = ["... --quant-json FILE writes all of it"]
+        end = ["... --quant-json=FILE writes all of it"]
     return guard_lines("\n".join([*head, *_lines(items, width), *end]))
 
 

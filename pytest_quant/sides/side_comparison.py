@@ -106,8 +106,8 @@ def _judge_by_limits(row: Row, matched: Pair) -> Row:
     allowed = _limits(head).get("max_drop_increase")
     if allowed is not None and row.change is not None and row.better is not None:
         increase = row.change if row.better == "lower" else -row.change
-        outcome = Outcome.WORSE if row.outcome is Outcome.REGRESSION else row.outcome
-        outcome = Outcome.REGRESSION if increase > allowed else outcome
+        within = Outcome.WORSE if row.outcome is Outcome.REGRESSION else row.outcome
+        outcome = Outcome.REGRESSION if increase > allowed else within
         row = replace(row, outcome=outcome, notes=(*row.notes, f"max_drop_increase {allowed:g}"))
     held = {verdict.limit for verdict in base.verdicts or () if verdict.status is not Status.FAIL}
     broken = [verdict.limit for verdict in head.verdicts or () if verdict.status is Status.FAIL]

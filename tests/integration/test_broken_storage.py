@@ -87,7 +87,7 @@ def test_a_full_history_disk_keeps_outcomes_and_is_no_success(project: pytest.Py
     result = run_here(project, "--quant-no-latency", history)
     result.assert_outcomes(passed=1)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    assert "the records of this run are in no history; --quant-json FILE on another disk keeps them" in output(result)
+    assert "the records of this run are in no history; --quant-json=FILE on another disk keeps them" in output(result)
     result, (check,) = run_project(project, history)
     assert (check["status"], result.ret) == ("PASS", pytest.ExitCode.OK)
     place = project.path / "other.db"

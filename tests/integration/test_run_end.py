@@ -221,10 +221,30 @@ def test_a_compared_run_shows_its_comparison(pytester: pytest.Pytester) -> None:
     run_fake(pytester, TWO, "--quant-html=page.html")
     said = words_of((pytester.path / "page.html").read_text("utf-8"))
     assert "This run was not compared with another commit." in said
-    assert "pytest --quant-compare --quant-html FILE" in said
+    assert "pytest --quant-compare --quant-html=FILE" in said
 
 
 def test_a_run_without_the_option_loads_no_templates(pytester: pytest.Pytester) -> None:
     """What makes pages is imported where one is made."""
     looked = "import sys\n\ndef test_none(): assert not {'jinja2', 'pytest_quant.report.page'} & set(sys.modules)\n"
     run_fake_apart(pytester, TWO + looked).assert_outcomes(failed=1, passed=2)
+
+
+@pytest.mark.parametrize(("blank", "project"), [(True, "alone"), (False, "alone"), (True, "with ini")])
+def test_a_file_that_pytest_took_for_the_root_folder_is_refused(
+    pytester: pytest.Pytester, tmp_path: Path, blank: bool, project: str
+) -> None:
+    """Behind a blank it is a path to pytest, which does not know our options then; the step that is shown works."""
+    elsewhere = tmp_path / "out.json"
+    elsewhere.write_text("{}", encoding="utf-8")
+    pytester.makepyfile(test_plain=PLAIN)
+    if project == "with ini":
+        pytester.makeini("[pytest]")
+    words = ("--quant-json", str(elsewhere)) if blank else (f"--quant-json={elsewhere}",)
+    result = pytester.runpytest_subprocess(*words, "-p", "no:cacheprovider")
+    if not blank:
+        assert (result.ret, json.loads(elsewhere.read_text("utf-8"))["checks"]) == (0, [])
+        return
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*pytest took the value of --quant-json for a path of tests*"])
+    result.stderr.fnmatch_lines([f"*write --quant-json={elsewhere}"])

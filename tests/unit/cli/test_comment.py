@@ -364,7 +364,7 @@ def test_what_is_missing_is_told(
 
 @pytest.mark.parametrize(
     ("content", "words"),
-    [(b"# Hello\n", "got: # Hello"), (b"\xff\xfe\x00", "next: write it with: pytest --quant-markdown FILE")],
+    [(b"# Hello\n", "got: # Hello"), (b"\xff\xfe\x00", "next: write it with: pytest --quant-markdown=FILE")],
 )
 def test_a_file_that_is_none_of_ours_is_refused(
     on_github: FakeForge, comment: Comment, tmp_path: Path, content: bytes, words: str

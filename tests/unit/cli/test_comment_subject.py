@@ -32,7 +32,7 @@ def test_what_writes_a_comment_as_the_message_says_is_one() -> None:
     """Both commands that the refusal of another file names give a text that can be posted."""
     with pytest.raises(UsageError, match="no comment") as caught:
         mark_comment("# my notes\n", "")
-    assert "--quant-markdown FILE" in str(caught.value)
+    assert "--quant-markdown=FILE" in str(caught.value)
     assert "pytest-quant compare --markdown" in str(caught.value)
     for text in (run_comment(RUN, [a_record()]), run_comment(None, (), compared=[compare([], [])])):
         assert mark_comment(text, "gpu").partition("\n")[2] == text.partition("\n")[2]

@@ -192,7 +192,7 @@ def test_what_runs_the_code_of_others_is_refused_before_it_is_read(
     with create_engine(f"sqlite:///{place}").begin() as connection:
         for statement in statements:
             connection.execute(text(statement))
-    _is_refused(place, "was changed by one", shown, "--quant-history FILE")
+    _is_refused(place, "was changed by one", shown, "--quant-history=FILE")
     with create_engine(f"sqlite:///{place}").connect() as connection:
         assert connection.execute(text("SELECT count(*) FROM sqlite_master WHERE type = 'trigger'")).scalar() in (0, 1)
 

@@ -197,7 +197,7 @@ def test_the_first_thing_to_try_is_whole_whatever_else_there_is_to_say(width: in
     squeezed = "".join(text.split())
     assert "".join(paste.split()) in squeezed
     assert squeezed.index("min_sqnr_db") < squeezed.index("exclude=")
-    assert text.splitlines()[-1] == "... --quant-json FILE writes all of it"
+    assert text.splitlines()[-1] == "... --quant-json=FILE writes all of it"
     assert len(text.splitlines()) <= 24 or nodes == 40
 
 
