@@ -80,7 +80,7 @@ def name_inputs(
     if others := [str(name) for name in value if name not in names]:
         # Where an input is missing too, this may be that input under another name, and no label.
         is_label = len(others) == 1 and set(needed) <= value.keys()
-        kept = f"; if '{others[0]}' is the label: {hint}" if is_label else f"; a label stays in it under a key: {hint}"
+        kept = f"; if '{others[0]}' is the label: {hint}" if is_label else f", with labels as 'KEY' in it for {hint}"
         unknown = "', '".join(others)
         raise DataError(
             f"{where}: the model has no input '{unknown}'",

@@ -123,7 +123,7 @@ def test_a_key_that_is_no_input_is_named_with_what_helps() -> None:
         open_data(Dataset.from_loader(Dicts("labels"), label="label"), ONE)
 
 
-KEPT = "; a label stays in it under a key: Dataset.from_loader(loader, label='KEY')"
+KEPT = ", with labels as 'KEY' in it for Dataset.from_loader(loader, label='KEY')"
 
 
 @pytest.mark.parametrize("names", [("name",), ("labels", "name")])
