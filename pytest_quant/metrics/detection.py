@@ -247,5 +247,5 @@ def share_kept(name: str, overlap: float) -> ResolvedMetric:
     ----------
     overlap : least intersection over union of two boxes of one class that are the same.
     """
-    metric = ratio_metric(name, "higher", "%", partial(_kept, thresholds=np.array([overlap])))
+    metric = ratio_metric(name, "higher", partial(_kept, thresholds=np.array([overlap])))
     return replace(metric, outputs="all", against_reference=True)

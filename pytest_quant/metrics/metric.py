@@ -167,17 +167,15 @@ class ResolvedMetric:
     kept: Callable[[str, Callable[[], str]], str] = lambda _, compute: compute()
 
 
-def ratio_metric(
-    name: str, better: Better, unit: str, statistics: Callable[[Array, Array], Array], *, scale: float = 100.0
-) -> ResolvedMetric:
-    """Return the metric ``scale * sum(numerator) / sum(denominator)``; NaN if the denominators are all 0.
+def ratio_metric(name: str, better: Better, statistics: Callable[[Array, Array], Array]) -> ResolvedMetric:
+    """Return the metric ``100 * sum(numerator) / sum(denominator)`` in percent; NaN if the denominators are all 0.
 
     Parameters
     ----------
     statistics : (outputs, labels) of one chunk -> float64 (n, 2), numerator and denominator of each sample.
     """
-    aggregate = partial(_ratio, scale=scale)
-    return ResolvedMetric(name, better, unit, statistics, aggregate, reads_objects=True, is_ratio=True)
+    aggregate = partial(_ratio, scale=100.0)
+    return ResolvedMetric(name, better, "%", statistics, aggregate, reads_objects=True, is_ratio=True)
 
 
 def _ratio(rows: Array, scale: float) -> float:

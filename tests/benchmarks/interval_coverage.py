@@ -130,12 +130,12 @@ def answers(random: np.random.Generator, n: int) -> tuple[Array, Array, Array]:
     return reference, np.where(reference > 0.0, ~lost, won).astype(float), codes
 
 
-SHARE = ratio_metric("share", "higher", "%", lambda outputs, _: outputs)
+SHARE = ratio_metric("share", "higher", lambda outputs, _: outputs)
 RIGHT = ResolvedMetric(
     "right", "higher", "%", lambda outputs, _: outputs, lambda rows: 100.0 * float(np.mean(rows)), rate=100.0
 )
-WER = ratio_metric("wer", "lower", "%", lambda outputs, _: outputs)
-SPANS = ratio_metric("span_f1", "higher", "%", lambda outputs, _: outputs)
+WER = ratio_metric("wer", "lower", lambda outputs, _: outputs)
+SPANS = ratio_metric("span_f1", "higher", lambda outputs, _: outputs)
 PERPLEXITY = BUILTIN["perplexity"]
 
 WORLDS = {

@@ -146,7 +146,7 @@ def few_pictures(random: np.random.Generator, loss: float, n: int) -> Trial:
     return Trial(bool(now.mean() < earlier.mean() - 0.05), *rows)
 
 
-_FOUND = ratio_metric("found", "higher", "%", lambda found, boxes: np.column_stack([found, boxes]))
+_FOUND = ratio_metric("found", "higher", lambda found, boxes: np.column_stack([found, boxes]))
 
 
 def gates() -> Iterator[Gate]:
