@@ -51,7 +51,7 @@ class ClassError:
         r_class, c_class = np.argmax(reference, axis=1), np.argmax(candidate, axis=1)
         self._n += len(reference)
         for row, chosen in enumerate((r_class, c_class)):
-            self._answers[row] += np.bincount(chosen, minlength=len(self._answers[row]))
+            self._answers[row] += np.bincount(chosen, minlength=self.classes)
         self._agree += int(np.count_nonzero((r_class == c_class) & sound))
         if self._are_probabilities is None:
             self._are_probabilities = are_probabilities(reference)
@@ -63,14 +63,10 @@ class ClassError:
         self._divergence += float(np.sum(rows))
         self._diverging += len(rows)
         if labels is not None and len(labels):
-            self._count(labels, r_class == labels, (c_class == labels) & sound)
-
-    def _count(self, labels: Array, r_right: Array, c_right: Array) -> None:
-        classes = self._counts.shape[1]
-        self._indices = self._indices and int(labels.min()) >= 0 and int(labels.max()) < classes
-        if self._indices:
-            for row, chosen in enumerate((labels, labels[r_right], labels[c_right])):
-                self._counts[row] += np.bincount(chosen, minlength=classes)
+            self._indices = self._indices and int(labels.min()) >= 0 and int(labels.max()) < self.classes
+        if labels is not None and self._indices:
+            for row, chosen in enumerate((labels, labels[r_class == labels], labels[(c_class == labels) & sound])):
+                self._counts[row] += np.bincount(chosen, minlength=self.classes)
 
     @property
     def agreement_pct(self) -> float:
