@@ -67,10 +67,6 @@ def measure_scores(check: Check, scores: Scores, find_baseline: FindBaseline, to
     measured = Measured(
         check=check,
         accuracy=accuracy,
-        latency=None,
-        coverage=None,
-        resources=None,
-        cache=None,
         digests={"data": whole.digest, "candidate scores": hashlib.sha256(different.tobytes()).hexdigest()},
         notes=whole.notes,
         warnings=tuple(f"{what}: {n}" for what, n in zip(_MISSING, whole.missing, strict=True) if n),

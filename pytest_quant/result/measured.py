@@ -292,10 +292,10 @@ class Measured:
 
     check: Check
     accuracy: AccuracyResult
-    latency: LatencyResult | None
-    coverage: Coverage | None
-    resources: Resources | None
-    cache: Mapping[str, str] | None
+    latency: LatencyResult | None = None
+    coverage: Coverage | None = None
+    resources: Resources | None = None
+    cache: Mapping[str, str] | None = None
     digests: Mapping[str, str]
     accuracy_again: AccuracyResult | None = field(default=None, repr=False)
     accuracy_at_worst: AccuracyResult | None = field(default=None, repr=False)
