@@ -7,14 +7,14 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pytest_quant.errors import UsageError, nearest
 from pytest_quant.printable import clean
 from pytest_quant.record import Record
 from pytest_quant.record.figures import DROP, FIGURES
 from pytest_quant.report.text import NOT_MEASURED, decimals, format_fixed, shorten, shown_unit
-from pytest_quant.result import Interval, Status
+from pytest_quant.result import AccuracyResult, Interval, Status
 
 _MAX_NAME = 32
 EXPECTED = "XFAIL"
@@ -153,13 +153,16 @@ def _known(*values: float | Interval | None) -> tuple[float, ...]:
     return tuple(end for of_value in ends for end in of_value if end is not None)
 
 
-def _read_section(section: str, *names: str, unit: str = "") -> Callable[[CheckRow], Cell]:
-    """Return what reads figures of a section of a record, in `unit`, see `Figure`."""
+def _read_section(
+    section: str, *names: str, unit: str = "", remark: Callable[[Any], str] = lambda _: ""
+) -> Callable[[CheckRow], Cell]:
+    """Return what reads figures of a section of a record, in `unit`, see `Figure`; `remark` is about the section."""
 
     def read(row: CheckRow) -> Cell:
-        whole = getattr(row.record, section)
-        values = () if whole is None else _known(*(getattr(whole, name) for name in names))
-        return Cell(values, shown_unit(unit, row.record.accuracy))
+        if (whole := getattr(row.record, section)) is None:
+            return Cell()
+        values = _known(*(getattr(whole, name) for name in names))
+        return Cell(values, shown_unit(unit, row.record.accuracy), remark=remark(whole))
 
     return read
 
@@ -196,19 +199,8 @@ def _score(row: CheckRow) -> Cell:
     return Cell(scores, clean(accuracy.unit or ""), _name(accuracy.metric), *simulated)
 
 
-def _sqnr(row: CheckRow) -> Cell:
-    accuracy = row.record.accuracy
-    if accuracy is None:
-        return Cell()
-    is_infinite = accuracy.identical and accuracy.sqnr_db is None
-    return Cell(_known(accuracy.sqnr_db), "dB", remark="identical" if is_infinite else "")
-
-
-def _speedup(row: CheckRow) -> Cell:
-    latency = row.record.latency
-    if latency is None:
-        return Cell()
-    return Cell(_known(latency.speedup), "x", remark="?" if latency.reasons else "")
+def _without_noise(accuracy: AccuracyResult) -> str:
+    return "identical" if accuracy.identical and accuracy.sqnr_db is None else ""
 
 
 def _cache(row: CheckRow) -> str:
@@ -232,13 +224,15 @@ COLUMNS: tuple[Column, ...] = (
     Column("n", "n", lambda row: row.record.accuracy.n if row.record.accuracy else Cell()),
     *_own("accuracy"),
     Column("drop_ci", "drop interval", _read_section("accuracy", "drop_ci", unit=DROP), "[{}, {}]"),
-    Column("sqnr", "SQNR", _sqnr),
+    Column("sqnr", "SQNR", _read_section("accuracy", "sqnr_db", unit="dB", remark=_without_noise)),
     Column("cosine", "cosine", _read_section("accuracy", "cosine"), full=1.0),
     Column("p50", "p50", _read_section("latency", "reference_p50_ms", "candidate_p50_ms", unit="ms"), "{} -> {}"),
     *_own("latency"),
     Column("ttft", "first token", _token("ttft"), "{} -> {}"),
     Column("tpot", "per token", _token("tpot"), "{} -> {}"),
-    Column("speedup", "speedup", _speedup),
+    Column(
+        "speedup", "speedup", _read_section("latency", "speedup", unit="x", remark=lambda of: "?" * bool(of.reasons))
+    ),
     Column("speedup_ci", "speedup interval", _read_section("latency", "speedup_ci", unit="x"), "[{}, {}]"),
     Column("coverage", "coverage", _read_section("coverage", "pct", "high_pct", unit="%"), "{} to {}"),
     *_own("resources"),
