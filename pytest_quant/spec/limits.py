@@ -63,9 +63,16 @@ class Limit(Key):
         return f" {self.unit}" if self.unit not in ("", "%") else self.unit
 
 
-def _limit(reader: Reader[Any], help: str, default: object = None, **more: Any) -> Any:  # noqa: A002 - as in `Key`
-    """Return a field of `Limits` with its row, which is named after the field; `more` are attributes of `Limit`."""
-    return field(default=default, metadata=row(Limit("", reader, help, **more)))
+def _limit(
+    figure: str, name: str, text: str, unit: str = "", reader: Any = None, default: Any = None, **more: Any
+) -> Any:
+    """Return a field of `Limits` with its row, named after the field: `figure`, the `name` of that, and `text` as help.
+
+    Unless there is a `reader`, it takes numbers with the `unit`; the unit of a limit with a `scale` is the metric's.
+    """
+    reader = reader or (accept_unit(unit) if unit else NUMBER)
+    limit = Limit("", reader, text, "" if "scale" in more else unit, figure=figure, called=name, **more)
+    return field(default=default, metadata=row(limit))
 
 
 def _read_by_output(reader: Reader[float], example: str = "{'scores': 20}") -> Reader[OutputLimit]:
@@ -143,139 +150,109 @@ class Limits:
     """
 
     max_drop: OutputLimit | None = _limit(
-        _read_by_output(accept_unit("pp"), "{'overall': 1, 'label': 3}"),
+        "score",
+        "drop",
         "loss against the reference in the metric's unit, percentage points for percentages; or a dict of losses of "
         "all samples ('overall'), of each label ('label'), of each group ('group'), and of outputs by their names",
-        figure="score",
-        called="drop",
+        reader=_read_by_output(accept_unit("pp"), "{'overall': 1, 'label': 3}"),
         interval="accuracy.drop_ci",
         scale="drop",
     )
     min_ratio: float | None = _limit(
-        NUMBER,
-        "candidate / reference; the inverse for a metric that is better when lower",
-        figure="score",
-        called="ratio of the scores",
+        "score", "ratio of the scores", "candidate / reference; the inverse for a metric that is better when lower"
     )
     min_accuracy: float | None = _limit(
-        accept_unit("%"),
+        "score",
+        "score",
         "the candidate's own score, in the metric's unit; the most if lower is better",
-        figure="score",
-        called="score",
+        "%",
         scale="score",
     )
     min_reference_accuracy: float | None = _limit(
-        accept_unit("%"),
+        "reference",
+        "score of the reference",
         "the reference's own score, in the metric's unit; the most if lower is better",
-        figure="reference",
-        called="score of the reference",
+        "%",
         scale="score",
     )
     min_agreement: float | None = _limit(
-        accept_unit("%", PERCENT),
+        "accuracy.agreement_pct",
+        "agreement",
         "samples with the same top-1 class, or words of texts and top tokens that are the same, in percent",
-        unit="%",
-        figure="accuracy.agreement_pct",
-        called="agreement",
+        "%",
+        accept_unit("%", PERCENT),
         missing="no output is (n, classes), text or scores of tokens; min_sqnr_db limits any output, max_drop a score",
     )
     min_sqnr_db: OutputLimit | None = _limit(
-        _read_by_output(accept_unit("dB")),
+        "output.sqnr_db",
+        "SQNR",
         "signal to quantization noise in dB of each output, or a dict by output, {'scores': 20}",
-        unit="dB",
-        figure="output.sqnr_db",
-        called="SQNR",
+        "dB",
+        _read_by_output(accept_unit("dB")),
         missing="has no SQNR: its reference is all zero, or text",
         equal=math.inf,
     )
     min_cosine: OutputLimit | None = _limit(
-        _read_by_output(Reader("a number from 0 to 1", _cosine, NUMBER.refusal)),
+        "output.cosine",
+        "cosine",
         "cosine similarity of each output, 0 to 1, or a dict by output",
-        figure="output.cosine",
-        called="cosine",
+        reader=_read_by_output(Reader("a number from 0 to 1", _cosine, NUMBER.refusal)),
         missing="has no cosine: it is all zero, or text",
         equal=1.0,
     )
     max_abs_error: OutputLimit | None = _limit(
-        _read_by_output(NUMBER),
+        "output.max_abs_error",
+        "largest error",
         "largest difference in each output, or a dict by output",
-        figure="output.max_abs_error",
-        called="largest error",
+        reader=_read_by_output(NUMBER),
         missing="is text and has no error",
         equal=0.0,
     )
     max_latency_ms: tuple[tuple[float, float], ...] = _limit(
-        _PERCENTILES,
+        "latency",
+        "latency",
         "median of one run in ms, or a dict of percentiles, {'p50': 3, 'p99': 9}",
+        "ms",
+        _PERCENTILES,
         default=(),
-        unit="ms",
-        figure="latency",
-        called="latency",
     )
     min_speedup: float | None = _limit(
-        accept_unit("x"),
-        "reference time / candidate time",
-        unit="x",
-        figure="latency",
-        called="speedup",
-        interval="latency.speedup_ci",
+        "latency", "speedup", "reference time / candidate time", "x", interval="latency.speedup_ci"
     )
     max_ttft_ms: float | None = _limit(
-        _MS, "median time to the first token in ms", unit="ms", figure="latency", called="time to the first token"
+        "latency", "time to the first token", "median time to the first token in ms", "ms"
     )
-    max_tpot_ms: float | None = _limit(
-        _MS, "median time per token after the first in ms", unit="ms", figure="latency", called="time per token"
-    )
-    max_size_mb: float | None = _limit(
-        accept_unit("MB"), "engine file in 10^6 bytes", unit="MB", figure="resources.size_mb", called="size"
-    )
+    max_tpot_ms: float | None = _limit("latency", "time per token", "median time per token after the first in ms", "ms")
+    max_size_mb: float | None = _limit("resources.size_mb", "size", "engine file in 10^6 bytes", "MB")
     max_memory_mb: float | None = _limit(
-        accept_unit("MB"),
-        "peak memory added while running, in 10^6 bytes",
-        unit="MB",
-        figure="resources.peak_memory_mb",
-        called="memory",
+        "resources.peak_memory_mb", "memory", "peak memory added while running, in 10^6 bytes", "MB"
     )
-    max_build_s: float | None = _limit(
-        accept_unit("s"),
-        "seconds to build the engine",
-        unit="s",
-        figure="resources.build_s",
-        called="time of the build",
-    )
+    max_build_s: float | None = _limit("resources.build_s", "time of the build", "seconds to build the engine", "s")
     max_energy_mj: float | None = _limit(
-        accept_unit("mJ"),
+        "resources.energy_mj",
+        "energy",
         "millijoules of one run, judged on the interval of 3 to 6 repeats of 5 s",
-        unit="mJ",
-        figure="resources.energy_mj",
-        called="energy",
+        "mJ",
         interval="resources.energy_mj_ci",
     )
     min_coverage: float | None = _limit(
-        accept_unit("%", PERCENT),
+        "coverage",
+        "coverage",
         "compute that ran in the asked precision, in percent (default: 50 of what the scheme can quantize, where the "
         "backend tells, and 5 of all MACs; for a model that arrives quantized 50)",
-        unit="%",
-        figure="coverage",
-        called="coverage",
+        "%",
+        accept_unit("%", PERCENT),
     )
     default_min_coverage: float | None = None
-    max_slowdown: float | None = _limit(
-        accept_unit("%"), "slowdown against the baseline in percent", unit="%", figure="latency", called="slowdown"
-    )
+    max_slowdown: float | None = _limit("latency", "slowdown", "slowdown against the baseline in percent", "%")
     max_p50_increase: float | None = _limit(
-        accept_unit("%"),
+        "latency",
+        "increase of the median",
         "increase of the candidate's median time against the baseline's in percent",
-        unit="%",
-        figure="latency",
-        called="increase of the median",
+        "%",
     )
     max_drop_increase: float | None = _limit(
-        accept_unit("pp"),
-        "drop above the baseline's, in percentage points",
-        figure="score",
-        called="drop beyond the baseline's",
-        scale="drop",
+        "score", "drop beyond the baseline's", "drop above the baseline's, in percentage points", "pp", scale="drop"
     )
 
     @property
