@@ -146,8 +146,7 @@ def _refuse_quantized(model: Model, name: str, value: str) -> None:
 
 
 def _word(text: str) -> str:
-    word = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_").lower()
-    return word or "model"
+    return re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_").lower() or "model"
 
 
 def _from_module(root: Path, sources: str, module: str, attribute: str) -> ModelToTest:

@@ -226,7 +226,8 @@ def new_files(facts: InitFacts) -> dict[str, str]:
     """Return every file by its path below the root: fixtures, tests, a configuration of pytest, and the workflows."""
     files = {facts.conftest: _render("conftest.py.j2", facts, above=_folders_above(facts.conftest))}
     for path, backends, where in zip(facts.tests, (facts.cpu, facts.gpu), ("", "_on_gpu"), strict=False):
-        mark = _write_mark(backends)
+        # As the mark has them: a text, or a list of several.
+        mark = json.dumps(backends[0] if len(backends) == 1 else list(backends))
         above = _folders_above(path)
         files[path] = _render("test_model.py.j2", facts, above=above, backends=mark, where=where)
     if not facts.project.configured:
@@ -262,11 +263,6 @@ def write_new(root: Path, files: Mapping[str, str], *, dry: bool = False) -> tup
             (root / path).parent.mkdir(parents=True, exist_ok=True)
             write_whole(root / path, files[path].encode())
     return tuple(free)
-
-
-def _write_mark(backends: Sequence[str]) -> str:
-    """Return the backends as the mark has them: a text, or a list of several."""
-    return json.dumps(backends[0] if len(backends) == 1 else list(backends))
 
 
 def _folders_above(path: str) -> int:

@@ -329,8 +329,6 @@ def check_backends(check: Check) -> None:
         )
     for spec in check.engines:
         get_backend(spec.backend).check(spec)
-    if not check.limits.judges_latency:
-        return
     refusal = get_backend(check.candidate.backend).refuses_speed(check.candidate)
-    if refusal is not None:
+    if refusal is not None and check.limits.judges_latency:
         raise refusal

@@ -154,16 +154,8 @@ def _judge(
 
 def _conclude(unknown: Portability, found: tuple[str | None, str], there: AccuracyResult, where: str) -> Portability:
     holds, why = found
-    return replace(
-        unknown,
-        holds=holds,
-        how="measured" if holds else None,
-        reason=f"{where}: {why}",
-        n=there.n,
-        drop=there.drop,
-        sqnr_db=there.sqnr_db,
-        agreement_pct=there.agreement_pct,
-    )
+    figures: dict[str, Any] = {name: getattr(there, name) for name in ("n", "drop", "sqnr_db", "agreement_pct")}
+    return replace(unknown, holds=holds, how="measured" if holds else None, reason=f"{where}: {why}", **figures)
 
 
 def _run_few(

@@ -166,17 +166,13 @@ def headline(record: Record) -> str:
 
 def both_figures(verdict: Verdict, record: Record) -> tuple[str, str]:
     """Return what a limit allows and what was observed, each in its unit; ``-`` for what there is not."""
-    unit, allowed, observed = _limit_unit(verdict.limit, record), verdict.allowed, verdict.observed
+    row, allowed, observed = LIMITS.get(_kind(verdict)), verdict.allowed, verdict.observed
+    # Some have a unit by their row and some by the metric.
+    unit = shown_unit(row.scale or row.unit, record.accuracy) if row else ""
     was = NOT_MEASURED if allowed is None else f"{format_limit(allowed)} {unit}".rstrip()
     if observed is None:
         return was, NOT_MEASURED
     return was, f"{figure(observed) if allowed is None else format_apart(observed, allowed, 3)} {unit}".rstrip()
-
-
-def _limit_unit(limit: str, record: Record) -> str:
-    """Return the unit of a limit, which some have by their row and some by the metric."""
-    row = LIMITS.get(limit.partition("[")[0])
-    return shown_unit(row.scale or row.unit, record.accuracy) if row else ""
 
 
 def _limit(verdict: Verdict) -> str:

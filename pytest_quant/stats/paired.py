@@ -233,6 +233,4 @@ def variance_at(lost: float, won: float, limit: float) -> float | None:
     lost, won : shares of samples that only the reference, and only the candidate, gets right.
     limit : difference lost - won; ``None`` is returned where it is not strictly between -1 and 1.
     """
-    if not -1.0 < limit < 1.0:
-        return None
-    return 2.0 * _most_likely_won(lost, won, limit) + limit * (1.0 - limit)
+    return 2.0 * _most_likely_won(lost, won, limit) + limit * (1.0 - limit) if -1.0 < limit < 1.0 else None
