@@ -8,14 +8,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pytest_quant.backends import Outputs
 from pytest_quant.measure.heads import Head, labels_of_head
-from pytest_quant.metrics import ResolvedMetric
 from pytest_quant.metrics.channels import split
 from pytest_quant.metrics.classes import IGNORED, ClassError, WordAgreement, are_probabilities, is_text, token_labels
 from pytest_quant.metrics.drop import PairedStatistics
+from pytest_quant.metrics.metric import Array, ResolvedMetric
 from pytest_quant.metrics.parts import WHOLE, Parts, add_parts, part_score
 from pytest_quant.metrics.tensor import (
     ConstantOutput,
@@ -36,7 +35,7 @@ class OutputPair:
 
     reference: Outputs
     candidate: Outputs
-    labels: NDArray[Any] | None
+    labels: Array | None
     start: int
     n: int
 
@@ -97,7 +96,7 @@ def evaluate(
     return add_parts(comparison.scores.add_to(result, margin, confidence, parts.clusters), comparison.scores, parts)
 
 
-_Sides = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
+_Sides = tuple[Array, Array, Array]
 """One output of reference and candidate, and the mask (n,) of the samples where both are finite."""
 
 
@@ -139,7 +138,7 @@ class _Comparison:
                 self._add(scores, {head.name: sides[head.name]}, pair, labels)
 
     def _compare(
-        self, name: str, reference: NDArray[Any], candidate: NDArray[Any] | None, pair: OutputPair
+        self, name: str, reference: Array, candidate: Array | None, pair: OutputPair
     ) -> Iterator[tuple[str, _Sides]]:
         """Compare an output; yield it, and its groups of channels, as metrics read them, if it can be compared."""
         check_reference(name, reference, pair.start)
@@ -166,7 +165,7 @@ class _Comparison:
             yield group.name, (ours, theirs, sound)
 
     def _add(
-        self, scores: PairedStatistics, read: Mapping[str, _Sides], pair: OutputPair, labels: NDArray[Any] | None
+        self, scores: PairedStatistics, read: Mapping[str, _Sides], pair: OutputPair, labels: Array | None
     ) -> None:
         """Score what a metric reads, all samples that are finite in each output."""
         (ours, theirs, _), *_ = read.values()
@@ -185,9 +184,7 @@ class _Comparison:
         if fault is not None:
             self.faults.setdefault((fault.output, fault.kind), fault)
 
-    def _see_classes(
-        self, name: str, reference: NDArray[Any], candidate: NDArray[Any], sound: NDArray[Any], labels: Any
-    ) -> None:
+    def _see_classes(self, name: str, reference: Array, candidate: Array, sound: Array, labels: Any) -> None:
         """Add an output that the metric does not read, unless one of its chunks shows that it has no classes."""
         first = self.classes.get(self.first)
         may_be = name not in self.no_classes and _may_be_classes(reference, labels)
@@ -199,9 +196,7 @@ class _Comparison:
             self.no_classes.add(name)
             self.classes.pop(name, None)
 
-    def _see_first(
-        self, reference: NDArray[Any], candidate: NDArray[Any], sound: NDArray[Any], labels: NDArray[Any] | None
-    ) -> NDArray[Any]:
+    def _see_first(self, reference: Array, candidate: Array, sound: Array, labels: Array | None) -> Array:
         """Add what is answered; return `sound`, with the samples whose reference masks other classes by design."""
         answered = masked = sound
         if _may_be_classes(reference, labels, "fiu" if self.metric and self.metric.reads_classes else "f"):
@@ -217,7 +212,7 @@ class _Comparison:
             self._add_tokens(reference, candidate, tokens)
         return masked
 
-    def _add_tokens(self, reference: NDArray[Any], candidate: NDArray[Any], labels: NDArray[Any]) -> None:
+    def _add_tokens(self, reference: Array, candidate: Array, labels: Array) -> None:
         """Add scores (n, tokens, vocabulary), a sample at a time: of a chunk they may take gigabytes."""
         for ours, theirs, counted in zip(reference, candidate, labels != IGNORED, strict=True):
             if counted.any():
@@ -279,7 +274,7 @@ class _Compared:
     error: TensorError = field(default_factory=TensorError)
     constant: ConstantOutput = field(default_factory=ConstantOutput)
 
-    def add(self, reference: NDArray[Any], candidate: NDArray[Any], start: int) -> None:
+    def add(self, reference: Array, candidate: Array, start: int) -> None:
         """Add outputs (n, ...) of one shape; `start` is the index of the first sample."""
         self.error.add(reference, candidate, start)
         self.constant.add(reference, candidate)
@@ -297,13 +292,13 @@ def _sort_key(figure: float | None) -> float:
     return -math.inf if figure is None else figure
 
 
-def _may_be_classes(outputs: NDArray[Any], labels: NDArray[Any] | None, kinds: str = "f") -> bool:
+def _may_be_classes(outputs: Array, labels: Array | None, kinds: str = "f") -> bool:
     """Whether `outputs` are (n, classes) of these kinds, and labels, if there are any, may be indices of classes."""
     may_be_indices = labels is None or labels.dtype.kind == "O" or _indices(labels) is not None
     return outputs.ndim == 2 and outputs.shape[1] > 1 and outputs.dtype.kind in kinds and may_be_indices
 
 
-def _indices(labels: NDArray[Any] | None) -> NDArray[Any] | None:
+def _indices(labels: Array | None) -> Array | None:
     """Return integer labels (n,) or (n, 1) as (n,); ``None`` if a label has several values, or is no integer."""
     if labels is None or labels.dtype.kind not in "iub" or labels.size != len(labels):
         return None

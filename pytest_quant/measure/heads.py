@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
-
-from numpy.typing import NDArray
 
 from pytest_quant.backends import Outputs
 from pytest_quant.data import Data
 from pytest_quant.data.batch import is_object, labels_of, widen
 from pytest_quant.errors import DataError
 from pytest_quant.metrics import ResolvedMetric, resolve_metric
+from pytest_quant.metrics.metric import Array
 from pytest_quant.spec import Check
 
 
@@ -54,7 +52,7 @@ def choose_heads(check: Check, data: Data, outputs: Outputs) -> tuple[Head, ...]
     return tuple(heads)
 
 
-def labels_of_head(labels: NDArray[Any], name: str, *, alone: bool) -> NDArray[Any]:
+def labels_of_head(labels: Array, name: str, *, alone: bool) -> Array:
     """Return the labels (n, ...) of one output: from dicts by output, or all of them for an output that is alone.
 
     Raises

@@ -9,14 +9,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pytest_quant.data.score_pairs import PairedScores, read_scores, weigh
 from pytest_quant.errors import DataError
 from pytest_quant.measure.build import Tools
-from pytest_quant.metrics import ResolvedMetric
 from pytest_quant.metrics.answers import answers_of
 from pytest_quant.metrics.drop import add_drop, add_scores
+from pytest_quant.metrics.metric import Array, ResolvedMetric
 from pytest_quant.metrics.parts import part_score
 from pytest_quant.result import AccuracyResult, Baseline, Interval, Measured, TaskScore
 from pytest_quant.spec import Check, Scores
@@ -29,8 +28,6 @@ from pytest_quant.stats.runs import (
     samples_of_runs,
     tango_of_runs,
 )
-
-Array = NDArray[Any]
 
 FindBaseline = Callable[[Measured], Baseline | str | None]
 
