@@ -297,9 +297,8 @@ def _limits(limits: Limits, candidate: EngineSpec) -> Limits:
         return limits
     if candidate.precision == "fp32":
         return replace(limits, min_coverage=None)
-    if limits.min_coverage is not None or candidate.precision not in QUANTIZED_PRECISIONS:
-        return limits
-    if get_backend(candidate.backend).refuses_speed(candidate) is not None:
+    is_set = limits.min_coverage is not None or candidate.precision not in QUANTIZED_PRECISIONS
+    if is_set or get_backend(candidate.backend).refuses_speed(candidate) is not None:
         return limits
     return replace(limits, default_min_coverage=50)
 

@@ -12,7 +12,7 @@ from typing import TypeAlias
 from pytest_quant.record import Record
 from pytest_quant.record.figures import FIGURES, SCORE
 from pytest_quant.report.text import NOT_MEASURED, count, drop_unit, figure, format_in_unit, points, shown_unit
-from pytest_quant.result import AccuracyResult, Coverage, Interval, OutputError, Portability, Resources, TaskScore
+from pytest_quant.result import AccuracyResult, Coverage, Interval, OutputError, Portability, TaskScore
 
 Pairs: TypeAlias = tuple[tuple[str, str], ...]
 """Labels with their texts."""
@@ -62,6 +62,7 @@ class DetailSection:
 
 def details(record: Record) -> tuple[DetailSection, ...]:
     """Return what was measured, by kind; sections without anything are left out."""
+    device = "" if record.resources is None else record.resources.device
     sections = (
         _omitted_section("Accuracy", record.accuracy_off)
         if record.accuracy is None
@@ -69,7 +70,7 @@ def details(record: Record) -> tuple[DetailSection, ...]:
         _latency(record),
         DetailSection("Coverage") if record.coverage is None else _coverage(record, record.coverage),
         DetailSection("CPUs") if record.portability is None else _processors(record, record.portability),
-        DetailSection(_SIZES) if record.resources is None else _resources(record, record.resources),
+        DetailSection(_SIZES, further=(*_further_figures(record, "resources"), *drop_empty(("device", device)))),
     )
     return tuple(section for section in sections if section.facts or section.lines or section.tables)
 
@@ -325,8 +326,3 @@ def _processors(record: Record, portability: Portability) -> DetailSection:
     why = drop_empty(("why", portability.reason), ("largest sums", portability.worst_layer))
     groups = drop_empty(("verdict holds", how), ("measured on", record.isa)), _further_figures(record, "portability")
     return DetailSection("CPUs", groups, why)
-
-
-def _resources(record: Record, resources: Resources) -> DetailSection:
-    further = (*_further_figures(record, "resources"), *drop_empty(("device", resources.device)))
-    return DetailSection(_SIZES, further=further)

@@ -43,11 +43,6 @@ class Limit(Key):
     scale: str = ""
 
     @property
-    def about(self) -> str:
-        """The subject: the part of `figure` before the dot."""
-        return self.figure.partition(".")[0]
-
-    @property
     def attribute(self) -> str:
         """The attribute: the part of `figure` after the dot, empty without one."""
         return self.figure.partition(".")[2]
@@ -306,4 +301,4 @@ OWN_SCORES = tuple(name for name, row in LIMITS.items() if row.scale == "score")
 @cache
 def limits_on(*about: str) -> tuple[str, ...]:
     """Return the names of the limits whose figure has any of these kinds, see `Limit.figure`."""
-    return tuple(name for name, row in LIMITS.items() if row.about in about)
+    return tuple(name for name, row in LIMITS.items() if row.figure.partition(".")[0] in about)

@@ -33,10 +33,10 @@ def _found(name: str, figure: float | None) -> Verdict:
     figures: dict[str, Any] = {attribute: figure}
     if row.interval and figure is not None:
         figures[row.interval.partition(".")[2]] = Interval(figure, figure)
-    accuracy = AccuracyResult(n=10, **figures if row.about == "accuracy" else {})
-    if row.about == "output":
+    accuracy = AccuracyResult(n=10, **figures if row.figure.startswith("accuracy.") else {})
+    if row.figure.partition(".")[0] == "output":
         accuracy = replace(accuracy, by_output=(OutputError("y", **figures),))
-    resources = Resources(**figures if row.about == "resources" else {})
+    resources = Resources(**figures if row.figure.partition(".")[0] == "resources" else {})
     check = replace(a_check(), limits=_limits(name, 3.0))
     (verdict,) = verdicts_on(replace(a_measurement(check), accuracy=accuracy, resources=resources))
     return verdict
@@ -55,12 +55,12 @@ def test_a_row_is_whole(name: str) -> None:
     assert name.startswith(("max_", "min_"))
     assert row.help
     assert row.called
-    assert row.about in {"score", "reference", "accuracy", "output", "latency", "resources", "coverage"}
+    assert row.figure.partition(".")[0] in {"score", "reference", "accuracy", "output", "latency", "resources", "coverage"}
     if name in PLAIN:
-        assert hasattr(_OF[row.about], row.attribute)
+        assert hasattr(_OF[row.figure.partition(".")[0]], row.attribute)
     else:
         assert row.attribute == ""
-    assert (row.equal is not None) is (row.about == "output")
+    assert (row.equal is not None) is (row.figure.partition(".")[0] == "output")
     section, _, attribute = row.interval.partition(".")
     assert not section or attribute in {field.name for field in fields(_SECTIONS[section])}
 
