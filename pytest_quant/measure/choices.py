@@ -51,14 +51,11 @@ def choose_metric(check: Check, data: Data, outputs: Outputs, output: str) -> Re
     UsageError : a limit needs a metric and there is none, or the metric is not defined for such labels and outputs.
     DataError : a label is not the index of a class of the output.
     """
-    if check.dataset.stands_in:
-        return None
     find_parts(check, data)
-    if isinstance(check.metric, Mapping):
+    if check.dataset.stands_in or isinstance(check.metric, Mapping):
         return None
-    several = len(check.output) > 1
     metric = resolve_metric(check.metric, data.labels, outputs[output].shape, data.label_type)
-    if several and metric is not None and metric.outputs == "one":
+    if len(check.output) > 1 and metric is not None and metric.outputs == "one":
         if check.metric is not None:
             raise UsageError(
                 f"the metric '{metric.name}' reads one output",
