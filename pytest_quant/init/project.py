@@ -110,9 +110,7 @@ def _test_folder(root: Path, settings: dict[str, list[str]]) -> str:
     """Return a folder below the first of ``testpaths``, else below a usual folder; the root if tests lie there."""
     named = [folder for folder in settings.get("testpaths", ()) if _PLAIN_FOLDER.fullmatch(folder)]
     present = [folder.rstrip("/") for folder in (*named, *_TEST_FOLDERS) if (root / folder).is_dir()]
-    if not present and any(root.glob("test_*.py")):
-        return "."
-    return f"{(*present, _TEST_FOLDERS[0])[0]}/quant"
+    return "." if not present and any(root.glob("test_*.py")) else f"{(*present, _TEST_FOLDERS[0])[0]}/quant"
 
 
 def _pytest_settings(root: Path) -> tuple[dict[str, list[str]], bool]:

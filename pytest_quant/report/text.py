@@ -42,9 +42,7 @@ def points(value: float | None) -> str:
         return NOT_MEASURED
     if 0.0 < abs(value) < 0.005:
         return f"{value:.2g}"
-    if 99.995 <= abs(value) < 100.0:
-        return f"{value:.8g}"
-    return f"{value + 0.0:.2f}"
+    return f"{value:.8g}" if 99.995 <= abs(value) < 100.0 else f"{value + 0.0:.2f}"
 
 
 def decimals(values: Iterable[float], *, full: float | None = None) -> int | None:

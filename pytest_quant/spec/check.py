@@ -243,9 +243,5 @@ class Check:
         """Return the check with each of its engines changed."""
         if not self.engines:
             return self
-        return replace(
-            self,
-            candidate=change(self.candidate),
-            reference=change(self.reference),
-            timed_reference=None if self.timed_reference is None else change(self.timed_reference),
-        )
+        timed = None if self.timed_reference is None else change(self.timed_reference)
+        return replace(self, candidate=change(self.candidate), reference=change(self.reference), timed_reference=timed)

@@ -279,9 +279,7 @@ class Comparison:
             return Word.NO_BASELINE
         if self.strict and (self.select_rows(Outcome.INCONCLUSIVE) or any(row.advisory for row in self.rows)):
             return Word.INCONCLUSIVE
-        if self.strict and self.select_rows(Outcome.NO_BASELINE):
-            return Word.NO_BASELINE
-        return Word.OK
+        return Word.NO_BASELINE if self.strict and self.select_rows(Outcome.NO_BASELINE) else Word.OK
 
     @property
     def exit_code(self) -> int:

@@ -55,9 +55,10 @@ def test_a_row_is_whole(name: str) -> None:
     assert name.startswith(("max_", "min_"))
     assert row.help
     assert row.called
-    assert row.figure.partition(".")[0] in {"score", "reference", "accuracy", "output", "latency", "resources", "coverage"}
+    about = row.figure.partition(".")[0]
+    assert about in {"score", "reference", "accuracy", "output", "latency", "resources", "coverage"}
     if name in PLAIN:
-        assert hasattr(_OF[row.figure.partition(".")[0]], row.attribute)
+        assert hasattr(_OF[about], row.attribute)
     else:
         assert row.attribute == ""
     assert (row.equal is not None) is (row.figure.partition(".")[0] == "output")
