@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pytest_quant.data.batch import Batch, Feeds, LabelKind, groups_of
 from pytest_quant.data.layout import Layout, SampleShapes, find_shapes
-from pytest_quant.data.scan import SampleSet, digest_of, even_indices, scan_samples
+from pytest_quant.data.scan import SampleSet, digest_of, even_indices, scan_samples, split_indices
 from pytest_quant.data.source import DataContract
 from pytest_quant.errors import DataError, nearest
 from pytest_quant.result import TimedSample
@@ -144,11 +144,14 @@ class Data:
         """Return the data with at most `samples` evenly spaced evaluation samples, held in memory."""
         if samples >= self.n:
             return self
-        chosen = even_indices(self.n, samples)
-        hashes = array("Q", (self.input_hashes[index] for index in chosen))
-        part = self.evaluation_part.space_evenly(samples).load()
-        groups = None if self.groups is None else self.groups[chosen]
-        return replace(self, n=samples, evaluation_part=part, input_hashes=hashes, groups=groups)
+        return _pick(self, even_indices(self.n, samples), self.evaluation_part.space_evenly(samples).load())
+
+    def split(self, samples: int) -> tuple[Data, Data]:
+        """Return some evaluation samples, held in memory, and others between them, see `split_indices`."""
+        both = self.some(5 * samples)
+        ours, others = split_indices(both.n, samples)
+        part = both.evaluation_part
+        return _pick(both, ours, part.pick_places(ours)), _pick(both, others, part.pick_places(others))
 
     def first(self, batch_size: int) -> Feeds:
         """Return the first evaluation samples as one full batch, its last sample repeated if there are too few."""
@@ -180,6 +183,13 @@ class Data:
         feeds = next(batch.feeds for batch in batches if batch.start == 0)
         shapes = {name: array.shape for name, array in feeds.items() if name in self.free}
         return feeds, TimedSample(index, shapes, (min(sizes), max(sizes)))
+
+
+def _pick(data: Data, indices: list[int], part: SampleSet) -> Data:
+    """Return the data with the samples of these indices, which `part` has."""
+    hashes = array("Q", (data.input_hashes[index] for index in indices))
+    groups = None if data.groups is None else data.groups[indices]
+    return replace(data, n=len(indices), evaluation_part=part, input_hashes=hashes, groups=groups)
 
 
 def open_data(dataset: Dataset, signature: Signature, model: Model | None = None) -> Data:

@@ -213,6 +213,15 @@ def even_indices(n: int, k: int) -> list[int]:
     return [0] if k == 1 else [round(i * (n - 1) / (k - 1)) for i in range(k)]
 
 
+def split_indices(n: int, k: int) -> tuple[list[int], list[int]]:
+    """Return evenly spaced indices below `n`, `k` or half of them, and the others between them, up to four times `k`.
+
+    Largest values of few samples lie below those of many, so that as many others as time allows are of use.
+    """
+    some, step = even_indices(n, min(5 * k, n)), min(5, max(2, n // k))
+    return some[::step], [index for place, index in enumerate(some) if place % step]
+
+
 @dataclass(frozen=True, slots=True)
 class SampleSet:
     """Samples that can be read repeatedly, in order; each later pass is compared with the first.
@@ -273,6 +282,12 @@ class SampleSet:
             return self
         fewer = np.zeros_like(chosen)
         fewer[indices[even_indices(len(indices), k)]] = True
+        return replace(self, chosen=fewer)
+
+    def pick_places(self, places: list[int]) -> SampleSet:
+        """Return the chosen samples at these places among them."""
+        fewer = np.zeros(len(self.hashes), bool)
+        fewer[(np.arange(len(fewer)) if self.chosen is None else np.flatnonzero(self.chosen))[places]] = True
         return replace(self, chosen=fewer)
 
     def since(self, index: int) -> SampleSet:

@@ -9,12 +9,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from pytest_quant.data import Data, open_data
-from pytest_quant.data.scan import even_indices
+from pytest_quant.data.scan import even_indices, split_indices
 from pytest_quant.errors import DataError
 from pytest_quant.spec import Dataset, Signature, TensorInfo
 from tests.unit.data.samples import RAGGED, TWO, Samples, all_inputs, numbers, opened, streamed
@@ -172,6 +172,21 @@ def test_a_cap_takes_evenly_spaced_samples(n: int, samples: int) -> None:
     data = opened(numbers(2), None, own)
     capped = np.concatenate([feeds["x"] for feeds in data.calibration(4, samples)])
     np.testing.assert_array_equal(capped, own[even_indices(n, min(samples, n))])
+
+
+@given(n=st.integers(2, 200), k=st.integers(1, 20), stream=st.booleans())
+@settings(max_examples=40)
+def test_some_samples_and_others_between_them_have_none_in_common(n: int, k: int, stream: bool) -> None:
+    """At most `k`, half of a small set, and up to four times as many others; with their labels' place in the set."""
+    data = streamed(Samples(n)) if stream else opened(numbers(n), np.arange(n))
+    parts = data.split(k)
+    ours, others = split_indices(n, k)
+    for part, indices in zip(parts, (ours, others), strict=True):
+        np.testing.assert_array_equal(all_inputs(part, 4), numbers(n)[indices])
+        assert (part.n, [*part.input_hashes]) == (len(indices), [data.input_hashes[index] for index in indices])
+    assert not {*ours} & {*others}
+    assert 1 <= len(ours) <= max(k, (n + 1) // 2)
+    assert len(ours) + len(others) == min(n, 5 * k)
 
 
 def test_a_fixed_batch_size_is_kept_in_calibration() -> None:
