@@ -18,6 +18,7 @@ from pytest_quant.backends.feeds import explain_misfit
 from pytest_quant.backends.offer import Availability, Offer, Remedy, calibration_ingredients, check_offer
 from pytest_quant.backends.readback import LayerTime
 from pytest_quant.backends.saturation import Exposed, OlderCpu
+from pytest_quant.backends.switchable import SwitchableGraph
 from pytest_quant.errors import BuildError, DataError, UsageError
 from pytest_quant.result import Coverage, DeviceTimes
 from pytest_quant.spec import EngineSpec, Model, Shape, Signature
@@ -172,6 +173,13 @@ class Backend(ABC):
 
         `work` is an empty folder that outlives it. It has matrices only, so that it may show that sums saturate, and
         never that they do not.
+        """
+        return None
+
+    def switches(self, spec: EngineSpec, folder: Path, work: Path) -> SwitchableGraph | None:  # noqa: ARG002
+        """Return the float graph of an engine with a switch at each rounding; ``None`` if there is none.
+
+        `work` is an empty folder that outlives it. Raises `QuantError` if the graph cannot be made or opened.
         """
         return None
 

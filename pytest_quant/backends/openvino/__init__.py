@@ -10,6 +10,7 @@ from pytest_quant.backends.base import Backend, Engine, Feeds
 from pytest_quant.backends.offer import Availability, Offer, Remedy, normalize_options
 from pytest_quant.backends.runtime import import_runtime
 from pytest_quant.backends.saturation import Exposed, OlderCpu, limited_onednn
+from pytest_quant.backends.switchable import SwitchableGraph
 from pytest_quant.environment.machine import adds_in_16_bits, onednn_tier, version
 from pytest_quant.readers import FLAG, choice_of, count, keys_of, option
 from pytest_quant.spec import ARRIVING, EngineSpec, Model, Signature
@@ -141,6 +142,12 @@ class OpenVinoBackend(Backend):
     def older_cpu(self) -> OlderCpu:
         """The kernels of oneDNN, which a variable limits."""
         return limited_onednn()
+
+    def switches(self, spec: EngineSpec, folder: Path, work: Path) -> SwitchableGraph | None:
+        """The engine's own model with a switch at each FakeQuantize and each weight that was rounded."""
+        from pytest_quant.backends.openvino.switchable_graph import open_switchable
+
+        return open_switchable(spec, folder, work)
 
     def quantized_nodes(self, spec: EngineSpec) -> tuple[str, ...]:
         """The nodes that compute, by the names of the user's model."""

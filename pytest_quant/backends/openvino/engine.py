@@ -33,7 +33,7 @@ from pytest_quant.errors import BuildError
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec
 
-_GROUP = "DYNAMIC_QUANTIZATION_GROUP_SIZE"
+GROUP = "DYNAMIC_QUANTIZATION_GROUP_SIZE"
 
 
 def compile_model(model: Any, spec: EngineSpec, beside: Mapping[str, object] | None = None) -> Any:
@@ -60,7 +60,7 @@ def compile_model(model: Any, spec: EngineSpec, beside: Mapping[str, object] | N
 
     options = parse_options(spec.options)
     group = 0 if spec.precision == "fp32" else options.dynamic_quantization
-    rounds = {} if group is None else {_GROUP: group}
+    rounds = {} if group is None else {GROUP: group}
     settings = {**PLUGIN, "INFERENCE_NUM_THREADS": options.threads, **rounds, **(beside or {})}
     quantized = spec.scheme == "static"
     with (
@@ -99,7 +99,7 @@ def _width_notes(compiled: Any, precision: str) -> Iterator[str]:
 
     The runtime model shows those as products in float.
     """
-    group = int(compiled.get_property(_GROUP))
+    group = int(compiled.get_property(GROUP))
     dense = [layer for layer in layers_of(compiled.get_runtime_model()) if layer.kind == "FullyConnected"]
     held = [layer for layer in dense if layer.input_types[0] == "f32" != layer.input_types[1]]
     widths = sorted({precision_of(layer.input_types[1]) for layer in held})

@@ -11,6 +11,7 @@ from pytest_quant.backends.base import Backend, Engine, Feeds
 from pytest_quant.backends.offer import Availability, Offer, Remedy, normalize_options
 from pytest_quant.backends.runtime import WHEELS, import_runtime
 from pytest_quant.backends.saturation import Exposed, OlderCpu, emulated_haswell
+from pytest_quant.backends.switchable import SwitchableGraph
 from pytest_quant.errors import UsageError, nearest
 from pytest_quant.readers import FLAG, choice_of, count, keys_of, make_reader, option
 from pytest_quant.spec import ARRIVING, EngineSpec
@@ -236,6 +237,12 @@ class OrtBackend(Backend):
         from pytest_quant.backends.ort.saturating_graph import saturate
 
         return saturate(spec, folder, work)
+
+    def switches(self, spec: EngineSpec, folder: Path, work: Path) -> SwitchableGraph | None:
+        """The Q/DQ graph of the file with the float weights of the model that it was made from."""
+        from pytest_quant.backends.ort.switchable_graph import open_switchable
+
+        return open_switchable(spec, folder, work)
 
     def quantized_nodes(self, spec: EngineSpec) -> tuple[str, ...]:
         """The named nodes that the scheme takes."""
