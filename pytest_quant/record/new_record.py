@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pytest_quant.environment.machine import isa_tier
 from pytest_quant.record.record import EncodedRecord, Record, from_json, to_json
-from pytest_quant.result import Blocks, Hint, LatencyResult, Measured, Status, Verdict
+from pytest_quant.result import Blocks, Cause, Hint, LatencyResult, Measured, Status, Verdict
 from pytest_quant.spec import SeriesKey
 
 if TYPE_CHECKING:
@@ -20,7 +20,12 @@ _MAX_ROUNDS_KEPT = 40
 
 
 def build_record(
-    measured: Measured, *, status: Status, verdicts: Sequence[Verdict], hints: Sequence[Hint] = ()
+    measured: Measured,
+    *,
+    status: Status,
+    verdicts: Sequence[Verdict],
+    hints: Sequence[Hint] = (),
+    cause: Cause | None = None,
 ) -> EncodedRecord:
     """Return the record of a check that was measured and judged.
 
@@ -28,6 +33,7 @@ def build_record(
     ----------
     status : the worst of the verdicts.
     hints : what is worth trying about the broken limits, the best first.
+    cause : where the loss on the outputs comes from, if that is known.
 
     Raises
     ------
@@ -54,6 +60,7 @@ def build_record(
             hints=tuple(hints),
             cost=measured.cost,
             portability=measured.portability,
+            cause=cause,
         )
     )
 

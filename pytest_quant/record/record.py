@@ -25,6 +25,7 @@ from pytest_quant.environment.revision import Repository, ci_pull_request, ci_st
 from pytest_quant.errors import HistoryError, UsageError
 from pytest_quant.result import (
     AccuracyResult,
+    Cause,
     Cost,
     Count,
     Coverage,
@@ -84,6 +85,7 @@ class Record:
     asked : what the mark asks of the candidate, see `EngineSpec.asked`; ``None`` where that is not known.
     changed : what differs since the series last passed, one sentence; empty where that is not known.
     portability : on which processors what was found about an INT8 engine on the CPU holds; ``None`` for any other.
+    cause : where the loss on the outputs comes from; ``None`` where no limit on them is broken, or nothing shows it.
     warnings : what the reader must know of a check that passes too.
     hints : what is worth trying about the broken limits, the best first; each was measured.
     stands_in : the samples only stand in for real ones, see `Dataset.placeholder`.
@@ -126,6 +128,7 @@ class Record:
     asked: Mapping[str, str] | None = None
     changed: str = ""
     portability: Portability | None = None
+    cause: Cause | None = None
 
     @property
     def engine_id(self) -> str:
@@ -259,7 +262,11 @@ def plain(value: object, where: str) -> Json:
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
     if is_dataclass(value) and not isinstance(value, type):
-        return {name: plain(getattr(value, name), f"{where}.{name}") for name in _written_fields(type(value))}
+        # Most fields of a check that passes are ``None``.
+        return {
+            name: None if (item := getattr(value, name)) is None else plain(item, f"{where}.{name}")
+            for name in _written_fields(type(value))
+        }
     if isinstance(value, Mapping):
         return {str(plain(str(key), where)): plain(item, f"{where}.{key}") for key, item in value.items()}
     if isinstance(value, (tuple, list)):

@@ -7,6 +7,11 @@ from pytest_quant.result.accuracy import OutputFault as OutputFault
 from pytest_quant.result.accuracy import SelfDifference as SelfDifference
 from pytest_quant.result.accuracy import TaskScore as TaskScore
 from pytest_quant.result.accuracy import WorstClass as WorstClass
+from pytest_quant.result.cause import Cause as Cause
+from pytest_quant.result.cause import RangeRow as RangeRow
+from pytest_quant.result.cause import SiteRow as SiteRow
+from pytest_quant.result.cause import Stage as Stage
+from pytest_quant.result.cause import Step as Step
 from pytest_quant.result.kinds import Better as Better
 from pytest_quant.result.kinds import Count as Count
 from pytest_quant.result.kinds import Interval as Interval

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pytest_quant.record import Record, Run
 from pytest_quant.result import (
     AccuracyResult,
+    Cause,
     ClassScore,
     Cost,
     Coverage,
@@ -18,6 +19,8 @@ from pytest_quant.result import (
     OpCoverage,
     OutputError,
     PercentileBound,
+    RangeRow,
+    SiteRow,
     TaskScore,
     WorstClass,
 )
@@ -67,6 +70,13 @@ coverages = whole(
     by_op=st.lists(whole(OpCoverage), max_size=3, unique_by=lambda op: op.op_type).map(tuple),
 )
 
+_ENDS = st.tuples(_FINITE, _FINITE)
+causes = whole(
+    Cause,
+    ranges=st.lists(whole(RangeRow, engine=_ENDS, data=_ENDS), max_size=3).map(tuple),
+    sites=st.lists(whole(SiteRow, regains_pct=_FINITE, channel_ratio=_FINITE), max_size=3).map(tuple),
+)
+
 _SECONDS = st.floats(0, 1e6)
 
 records = whole(
@@ -74,6 +84,7 @@ records = whole(
     accuracy=st.none() | accuracies,
     latency=st.none() | latencies,
     coverage=st.none() | coverages,
+    cause=st.none() | causes,
     cache=st.none() | _TEXTS,
     cost=st.none() | st.builds(Cost, _SECONDS, _SECONDS, _SECONDS),
     digests=_TEXTS,

@@ -23,7 +23,7 @@ from pytest_quant.record import Json, Record, from_json, run_to_json, to_json
 from pytest_quant.record.record import plain
 from pytest_quant.result import Interval, Status, Verdict
 from tests.json_schemas import DOCUMENTS, PACKAGE, RunDocument, schema_of, schema_text
-from tests.unit.record.examples import ACCURACY, COVERAGE, RUN, a_record, unavailable
+from tests.unit.record.examples import ACCURACY, CAUSE, COVERAGE, RUN, a_record, unavailable
 from tests.unit.record.strategies import records
 
 
@@ -45,12 +45,28 @@ def test_names_of_nodes_that_ran_as_asked_are_not_kept() -> None:
     assert from_json(to_json(record)) == record
 
 
-@pytest.mark.parametrize("record", [a_record(), unavailable()], ids=["measured", "unavailable"])
+@pytest.mark.parametrize(
+    "record",
+    [a_record(), unavailable(), replace(a_record(), cause=CAUSE)],
+    ids=["measured", "unavailable", "explained"],
+)
 def test_built_records_round_trip_exactly(record: Record) -> None:
     """What a session builds is already in its final form, which the transport of pytest-xdist carries."""
     written = to_json(record)
     assert from_json(written) == record
     assert execnet.loads(execnet.dumps(written)) == written
+
+
+def test_a_cause_is_written_by_its_names() -> None:
+    """Those that others read, and null without one; a record of before has none."""
+    data: dict[str, Any] = to_json(replace(a_record(), cause=CAUSE))
+    read = data["cause"]
+    assert (read["stage"], read["nodes"], read["regains"]) == ("calibration", ["/conv1/Conv", "/fc/Gemm"], 3.93)
+    assert read["text"] == "2 of 3 ranges do not fit the evaluation samples"
+    assert read["ranges"][1] == {"nodes": ["/conv1/Conv", "/relu1/Relu"], "engine": [0.0, 255.0], "data": [-2.0, 2.0]}
+    assert to_json(a_record())["cause"] is None
+    del data["cause"]
+    assert from_json(data).cause is None
 
 
 def test_rows_are_objects_by_name_or_lists() -> None:
