@@ -82,11 +82,12 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", text)
     # The name `pytest_plugins` would let pytest look through every installed package for it: some 8 ms.
     config.pluginmanager.import_plugin("pytest_quant.plugin.fixtures")
-    profile = config.getoption("quant_profile")
-    if profile:
-        from pytest_quant.plugin.profiling import Profiling
+    profile, diagnose = config.getoption("quant_profile"), config.getoption("quant_diagnose")
+    if profile or diagnose:
+        from pytest_quant.plugin.alone import Diagnosing, Profiling
 
-        config.pluginmanager.register(Profiling(Path(profile)), "quant-profiling")
+        alone = Profiling(Path(profile)) if profile else Diagnosing(Path(diagnose))
+        config.pluginmanager.register(alone, "quant-alone")
     elif not (hasattr(config, "workerinput") or config.getoption("collectonly", False)):
         controller = Controller(config)
         config.pluginmanager.register(controller, "quant-controller")

@@ -19,7 +19,7 @@ import pytest
 from pytest_quant.host import moves_cursor
 from pytest_quant.measure.steps import Steps
 
-_LABEL = re.compile(r"^  (limit|try) ", re.MULTILINE)
+_LABEL = re.compile(r"^  (limit|cause:|try) ", re.MULTILINE)
 
 WIDTH = "quant_width"
 """Key under which a worker of xdist receives the width of the terminal."""
@@ -32,7 +32,7 @@ def width_of(config: pytest.Config) -> int:
 
 
 def color_labels(config: pytest.Config, report: pytest.TestReport) -> None:
-    """Show which limit is broken and what to try in colour, on the terminal alone: a file gets the plain text."""
+    """Show which limit is broken, why, and what to try in colour, on the terminal alone: a file gets the plain text."""
     plain: Any = report.longrepr
     text = str(plain)
 
@@ -84,8 +84,9 @@ def open_steps(config: pytest.Config, limit_s: float = 0.0) -> Steps:
             # What pytest writes next begins a line, and with the name of the file.
             reporter.currentfspath, vars(writer)["_current_line"] = None, ""
 
-    # The pytest of `pytest-quant profile` is quiet, and that command shows the steps.
-    quiet = config.get_verbosity() < 0 and not config.getoption("quant_profile", None)
+    # The pytest of `pytest-quant profile` or `pytest-quant diagnose` is quiet, and that command shows the steps.
+    is_asked = config.getoption("quant_profile", None) or config.getoption("quant_diagnose", None)
+    quiet = config.get_verbosity() < 0 and not is_asked
     in_place = writer is not None and writer.hasmarkup and stream.isatty() and config.getoption("capture", "") == "fd"
     in_place = in_place and moves_cursor()
     passing = (lambda _: None) if quiet else (lambda line: show(line[: width_of(config) - 8])) if in_place else None

@@ -137,8 +137,8 @@ class Settings:
     )
     diagnose_s: float = _option(
         kinds.SECONDS_OR_NONE,
-        "when a limit on accuracy or coverage is broken, try for about this long at most what repairs it: other "
-        "options, and which nodes to exclude (default: 30; 0 tries nothing)",
+        "when a limit on accuracy or coverage is broken, look for about this long at most for the cause, and try what "
+        "repairs it: other options, and which nodes to exclude (default: 30; 0 tries nothing)",
         30.0,
         name="quant_diagnose_time",
     )
@@ -254,8 +254,9 @@ _HEADINGS = {"html_file": "everyday", "latency_off": "speed", "require": "CI", "
 def add_options(parser: pytest.Parser) -> None:
     """Declare every option on the command line and in the ini file."""
     group = parser.getgroup("quant", "quantized models")
-    # What `pytest-quant profile` gives: see `pytest_quant.plugin.profiling`.
-    group.addoption("--quant-profile", metavar="FILE", default=None, help=argparse.SUPPRESS)
+    # What `pytest-quant profile` and `pytest-quant diagnose` give: see `pytest_quant.plugin.alone`.
+    for asked in ("--quant-profile", "--quant-diagnose"):
+        group.addoption(asked, metavar="FILE", default=None, help=argparse.SUPPRESS)
     # What `--quant-against` and `pytest-quant bisect` give: see `pytest_quant.plugin.against`.
     group.addoption("--quant-leave", metavar="DIR", default=None, help=argparse.SUPPRESS)
     for field, option in _ROWS.items():

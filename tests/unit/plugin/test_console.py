@@ -77,12 +77,18 @@ def test_on_a_terminal_nothing_is_left_of_a_step(
 
 @pytest.mark.parametrize(
     ("args", "shows"),
-    [(["-q"], False), (["-s"], True), (["--capture=sys"], True), (["-qs", "--quant-profile=f"], True)],
+    [
+        (["-q"], False),
+        (["-s"], True),
+        (["--capture=sys"], True),
+        (["-qs", "--quant-profile=f"], True),
+        (["-qs", "--quant-diagnose=f"], True),
+    ],
 )
 def test_where_lines_stay_each_begins_a_new_one(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, args: list[str], shows: bool
 ) -> None:
-    """Where others may write between, and for `pytest-quant profile`; a quiet run only says who is waited for."""
+    """Where others may write between, and for `profile` and `diagnose`; a quiet run only says who is waited for."""
     run = Run(pytester, monkeypatch, *args)
     run.write("F.  [100%]")
     with run.steps.show("building x"):

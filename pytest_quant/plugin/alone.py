@@ -1,8 +1,8 @@
-"""A run that profiles the layers of one check, for ``pytest-quant profile``: it judges nothing and keeps no record.
+"""One marked test alone, for ``pytest-quant profile`` and ``pytest-quant diagnose``: no record of it is kept.
 
-Its outcome goes as JSON into the file that the option names: ``{"profile": ...}``, see `LayerProfile`; or
-``{"skipped": reason}``; or, where not exactly one marked test was collected, ``{"tests": [node ids]}``. There is no
-file where the test, or the collection, ended in an error, which pytest prints.
+Its outcome goes as JSON into the file that the option names: ``{"profile": ...}``, see `LayerProfile`;
+``{"diagnose": ...}``, the record; ``{"skipped": reason}``; or, where not exactly one marked test was collected,
+``{"tests": [node ids]}``. There is no file where the test, or the collection, ended in an error, which pytest prints.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 from pytest_quant.marks import is_marked
 
 
-class Profiling:
+class _Alone:
     """Hooks in the place of those that collect records.
 
     Parameters
@@ -40,6 +40,19 @@ class Profiling:
             marked = []
         items[:] = marked
 
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Keep the reason why the test was skipped before it was measured."""
+        if report.skipped and report.when == "setup":
+            reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+            self._write({"skipped": reason.removeprefix("Skipped: ")})
+
+    def _write(self, outcome: dict[str, object]) -> None:
+        self._file.write_text(json.dumps(outcome), encoding="utf-8")
+
+
+class Profiling(_Alone):
+    """Measures layers, and judges nothing."""
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_call(self, item: pytest.Function) -> None:
         """Profile in the place of the body. Raises pytest's `Skipped`, so that neither body nor verdict comes."""
@@ -55,11 +68,15 @@ class Profiling:
         self._write({"profile": msgspec.to_builtins(profile)})
         pytest.skip("profiled")
 
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Keep the reason why the test was skipped before it was measured."""
-        if report.skipped and report.when == "setup":
-            reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
-            self._write({"skipped": reason.removeprefix("Skipped: ")})
 
-    def _write(self, outcome: dict[str, object]) -> None:
-        self._file.write_text(json.dumps(outcome), encoding="utf-8")
+class Diagnosing(_Alone):
+    """Hands back the record of a check that was judged."""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_call(self, item: pytest.Function) -> None:
+        """Hand it back in the place of the body. Raises pytest's `Skipped`, so that neither body nor verdict comes."""
+        from pytest_quant.plugin.collect import STATE
+
+        judged: Any = item.stash[STATE].record
+        self._write({"diagnose": judged.json})
+        pytest.skip("diagnosed")
