@@ -16,7 +16,7 @@ from pytest_quant.measure.engines import open_engine, read_data, shape_spec, usa
 from pytest_quant.measure.pipeline import Measurement, measure_check
 from pytest_quant.measure.portability import find_portability
 from pytest_quant.record import EncodedRecord, build_failed_record, build_record
-from pytest_quant.result import Baseline, Cost, Hint, LatencyResult, Measured, Status
+from pytest_quant.result import Baseline, Cause, Cost, Hint, LatencyResult, Measured, Status
 from pytest_quant.spec import Check, Dataset, EngineSpec
 from pytest_quant.verdict import Judge, note_unread_outputs, reference_doubts, worst
 
@@ -122,6 +122,7 @@ class CheckRunner:
         verdicts = judge.verdicts(measurement)
         status = worst(verdicts)
         hints: tuple[Hint, ...] = ()
+        cause: Cause | None = None
         if not isinstance(measurement, Measurement):
             hints = (_ONLY_SCORES,) if status is Status.FAIL else ()
         elif status is not Status.PASS:
@@ -129,11 +130,11 @@ class CheckRunner:
             from pytest_quant.diagnose.advise import find_hints
 
             budget_s = 0.0 if measurement.check.accuracy_off else self.diagnose_s
-            hints = find_hints(measurement, verdicts, judge, budget_s, self.tools)
+            cause, hints = find_hints(measurement, verdicts, judge, budget_s, self.tools)
         accuracy, check = measurement.accuracy, measurement.check
         notes = reference_doubts(accuracy, check.output) + note_unread_outputs(check.limits, accuracy, check.output)
         noted = replace(measurement, notes=measurement.notes + notes)
-        return build_record(noted, status=status, verdicts=verdicts, hints=hints)
+        return build_record(noted, status=status, verdicts=verdicts, hints=hints, cause=cause)
 
     def failed(self, check: Check, error: Exception) -> EncodedRecord:
         """Return the record of a check that could not be measured: UNAVAILABLE or ERROR."""

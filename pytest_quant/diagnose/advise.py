@@ -12,13 +12,14 @@ from typing import NamedTuple
 from pytest_quant.backends import get_backend
 from pytest_quant.backends.offer import Remedy, exclude_nodes
 from pytest_quant.clocks import REAL
+from pytest_quant.diagnose.cause import find_cause
 from pytest_quant.diagnose.trials import KEEPS_FLOATS, Effect, EngineTrials, broken
 from pytest_quant.errors import QuantError
 from pytest_quant.host import quote
 from pytest_quant.measure.build import Tools
 from pytest_quant.measure.model_kinds import find_quantizing, list_halves
 from pytest_quant.measure.pipeline import Measurement
-from pytest_quant.result import Hint, Status, Verdict
+from pytest_quant.result import Cause, Hint, Status, Verdict
 from pytest_quant.spec import EngineSpec, limits_on
 from pytest_quant.stats.ratio import fewest_rounds
 from pytest_quant.verdict import Judge
@@ -152,11 +153,16 @@ _WORTH_MORE_NODES = 0.05
 """A longer list is advised only where it closes this much more of the distance to the limit."""
 
 
+_NOT_NODES = ("calibration", "range")
+"""Stages of a cause for which leaving nodes in float would only hide what is wrong."""
+
+
 class Advice:
     """One search for remedies of a broken limit, and its results so far."""
 
-    def __init__(self, trials: EngineTrials, budget: Budget) -> None:
+    def __init__(self, trials: EngineTrials, budget: Budget, cause: Cause | None = None) -> None:
         self._trials = trials
+        self._cause = cause
         self._budget = budget
         self._built = 0
         self._mixed = ""
@@ -179,12 +185,13 @@ class Advice:
 
     def _excluded(self) -> Iterator[Effect]:
         """Yield the best list of nodes to exclude, if one helps: the shortest that mends, else that with most gain."""
-        nodes = () if self._ranges_do_not_matter() else self._trials.nodes()
+        is_elsewhere = self._cause is not None and self._cause.stage in _NOT_NODES
+        nodes = () if self._ranges_do_not_matter() or is_elsewhere else self._trials.nodes()
         if len(nodes) < 2:
             return
         best: Effect | None = None
         effect: Effect | None = None
-        for chosen in _lists(self._ranking(nodes), nodes):
+        for chosen in self._candidates(nodes):
             effect = self._tried(exclude_nodes(self._trials.spec, chosen), "list") or effect
             if effect is not None and effect.helps and (best is None or effect.gain >= best.gain + _WORTH_MORE_NODES):
                 best = effect
@@ -194,6 +201,13 @@ class Advice:
             yield best
         elif effect is not None and not self._trades:
             self._useless.append(effect.remedy.paste)
+
+    def _candidates(self, nodes: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+        """Yield the nodes that the cause names, then lists of the worst ones, which takes an engine for each group."""
+        named = tuple(name for name in nodes if self._cause is not None and name in self._cause.nodes)
+        if named:
+            yield named
+        yield from _lists(self._ranking(nodes), nodes)
 
     def _ranking(self, nodes: tuple[str, ...]) -> list[Group]:
         spec = self._trials.spec
@@ -349,8 +363,8 @@ def _explain_float(spec: EngineSpec) -> Hint | None:
 
 def find_hints(
     measurement: Measurement, verdicts: Sequence[Verdict], judge: Judge, seconds: float, tools: Tools
-) -> tuple[Hint, ...]:
-    """Return hints about broken limits, the best first.
+) -> tuple[Cause | None, tuple[Hint, ...]]:
+    """Return why a limit is broken, as far as that is found, and hints about the broken limits, the best first.
 
     Remedies are tried unless an engine is nondeterministic, which would make the results of trials meaningless, or the
     wrong file was given, or the reference breaks the limits too.
@@ -364,24 +378,32 @@ def find_hints(
     tools : the cache, and the messages to the user.
     """
     others = tuple(next_steps(measurement, verdicts))
-    is_float = "min_coverage" in broken(verdicts) and measurement.coverage.most_pct == 0.0
+    limits = broken(verdicts)
+    is_float = "min_coverage" in limits and measurement.coverage.most_pct == 0.0
     if is_float and (what := _explain_float(measurement.check.candidate)):
-        return (what, *others)
-    if seconds == 0.0 or not broken(verdicts):
-        return others
+        return None, (what, *others)
+    if seconds == 0.0 or not limits:
+        return None, others
     if measurement.accuracy_again is not None:
-        return (Hint("nothing was tried: an engine gives other outputs in each run, as any trial would"), *others)
+        return None, (Hint("nothing was tried: an engine gives other outputs in each run, as any trial would"), *others)
     if all(reference_falls_short(verdict, measurement.accuracy) for verdict in verdicts if broken([verdict])):
-        return (Hint(f"nothing was tried: FP32 breaks {', '.join(broken(verdicts))} too"), *others)
+        return None, (Hint(f"nothing was tried: FP32 breaks {', '.join(limits)} too"), *others)
     built = measurement.bench.candidate.built
-    doing = f"{built.name} breaks {', '.join(broken(verdicts))}: trying for {seconds:g} s what repairs it"
+    doing = f"{built.name} breaks {', '.join(limits)}: trying for {seconds:g} s what repairs it"
     times = measurement.check.latency is not None
     devices = built.backend.device, measurement.bench.reference.built.backend.device
+    cause = None
     with tools.steps.show(doing), tools.locks.shared(*devices, waits=times):
         try:
             budget = Budget(seconds, (built.build_s or 0.0) - (built.calibration_s or 0.0))
+            try:
+                cause = find_cause(measurement, limits, judge, seconds, tools)
+            except QuantError as error:
+                others = (*others, Hint(f"the cause was not looked for: {error.what}"))
+            tools.steps.describe(doing)
             trials = EngineTrials(measurement.bench, measurement, judge, tools, seconds)
-            return (*Advice(trials, budget).hints(), *others)
+            return cause, (*Advice(trials, budget, cause).hints(), *others)
         except Exception as error:
             # The verdict is known already: an error in a trial becomes a hint, and must not replace the verdict.
-            return (Hint(f"looking for what repairs it broke off with {type(error).__name__}: {error}"), *others)
+            broke_off = Hint(f"looking for what repairs it broke off with {type(error).__name__}: {error}")
+            return cause, (broke_off, *others)

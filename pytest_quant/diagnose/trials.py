@@ -110,17 +110,17 @@ class Effect:
 
     def trade(self, samples: str) -> Hint:
         """Return a hint that says which figures gain and which lose, measured on `samples`; nothing to paste."""
-        gained = ", ".join(_change(limit, *self._both(limit)) for limit in self._closer)
+        gained = ", ".join(show_change(limit, *self._both(limit)) for limit in self._closer)
         lost = [
-            f"{_change(limit, *self._both(limit))} {'is further from' if limit in self.limits else 'breaks'} {limit}"
-            for limit in self._list_worsened
+            f"{show_change(name, *self._both(name))} {'is further from' if name in self.limits else 'breaks'} {name}"
+            for name in self._list_worsened
         ]
         return Hint(f"{self.remedy.paste}: {gained}, but {' and '.join(lost)}, on {samples}")
 
     def hint(self, samples: str) -> Hint:
         """Return a hint that describes the change, measured on `samples`."""
         limit = self.limits[0]
-        changes = [_change(name, *self._both(name)) for name in self.limits]
+        changes = [show_change(name, *self._both(name)) for name in self.limits]
         text = f"{', '.join(changes)} on {samples}"
         if self.mends:
             text += ", which repairs it"
@@ -192,7 +192,8 @@ def noise_of(limit: str, accuracy: AccuracyResult) -> float:
     return math.inf if accuracy.faults or not judged else max(powers, default=0.0)
 
 
-def _change(limit: str, before: Verdict | None, after: Verdict | None) -> str:
+def show_change(limit: str, before: Verdict | None, after: Verdict | None) -> str:
+    """Return the figure of a limit before and after, with its name and unit."""
     if limit == CPUS:
         return f"{limit} {' -> '.join('-' if verdict is None else verdict.status for verdict in (before, after))}"
     row = LIMITS.get(_kind(limit))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from pytest_quant.errors import QuantError
 from pytest_quant.files import temporary_folder
 from pytest_quant.measure.batching import OpenEngine, run_batches
 from pytest_quant.measure.build import CANNOT_BE_PACKED, BuiltEngine, Tools
+from pytest_quant.measure.outputs import Replay
 from pytest_quant.measure.pipeline import EnginePair, Measurement
 from pytest_quant.result import AccuracyResult, Portability
 from pytest_quant.verdict import Judge
@@ -148,7 +149,7 @@ def _judge(
     unknown: Portability, pair: EnginePair, data: Data, runs: list[Outputs], judge: Judge, where: str
 ) -> Portability:
     """Return what the outputs of `runs`, which another processor gave for `data`, say."""
-    there = pair.compare(replace(pair.candidate, workers=_Replay(runs)), data)
+    there = pair.compare(replace(pair.candidate, workers=Replay(runs)), data)
     return _conclude(unknown, judge.holds_there(pair.check, pair.compare(pair.candidate, data), there), there, where)
 
 
@@ -181,16 +182,3 @@ def _run_few(
     entry = cache.obtain("portability", slot, key, build, shared=False)
     files = (np.load(entry.folder / f"{number}.npz") for number in range(int(str(entry.facts["runs"]))))
     return [{name.removeprefix("output "): file[name] for name in file.files} for file in files]
-
-
-@dataclass(frozen=True, slots=True)
-class _Replay:
-    """Gives the outputs of runs that were made before, in their order."""
-
-    runs: list[Outputs]
-
-    def run(self, _: OpenEngine, ranges: Iterator[list[Batch]]) -> Iterator[tuple[list[Batch], list[Outputs]]]:
-        """Yield each range with the outputs of its batches."""
-        runs = iter(self.runs)
-        for batches in ranges:
-            yield batches, [next(runs) for _ in batches]

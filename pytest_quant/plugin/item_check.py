@@ -166,7 +166,7 @@ def _add_changes(config: pytest.Config, judged: EncodedRecord) -> EncodedRecord:
     if record.status is Status.PASS or place is None or missing_libraries() or not is_there(place):
         return judged
     # Here, because a check that passes needs none of it.
-    from pytest_quant.history.compare.facts import find_differences
+    from pytest_quant.history.compare.facts import explains, find_differences
     from pytest_quant.history.compare.pairing import Pair
     from pytest_quant.report.comparison_text import describe_differences
 
@@ -181,8 +181,12 @@ def _add_changes(config: pytest.Config, judged: EncodedRecord) -> EncodedRecord:
                     "the engine alone: compare calibration, exclude, options and cpus of the mark, and files they name"
                 )
                 when = f"{passed.run.commit or 'no commit':.12}, {passed.run.started_at:.10}"
-                changed = f"since the last {passed.record.status.value} ({when}): {words}"
-                return encode_record(replace(record, changed=changed))
+                changed, cause = f"since the last {passed.record.status.value} ({when}): {words}", record.cause
+                through = [each for each in causes if cause and explains(each, cause.stage, record.asked or ())]
+                if cause and through:
+                    text = f"{describe_differences(through)}; by way of {cause.stage}: {cause.text}"
+                    cause = replace(cause, stage="changed", text=text)
+                return encode_record(replace(record, changed=changed, cause=cause))
     return judged
 
 

@@ -12,7 +12,7 @@ from pytest_quant.history.compare.comparison import Difference, Outcome, Row, ch
 from pytest_quant.history.compare.pairing import Pair, is_measured, reason, row_of, select_common_machines
 from pytest_quant.history.rows import StoredCheck, group_items, is_second_pass
 from pytest_quant.record import Record
-from pytest_quant.result import Status
+from pytest_quant.result import Stage, Status
 
 
 def explain_row(row: Row, pair: Pair) -> Row:
@@ -40,6 +40,22 @@ def find_differences(pair: Pair) -> tuple[Difference, ...]:
         *(each for kind in surroundings for each in _list_differences(*kind)),
     ]
     return tuple(each for each in differing if both or each.name in asked or None not in (each.base, each.head))
+
+
+def explains(difference: Difference, stage: Stage, asked: Collection[str]) -> bool:
+    """Whether a loss at this stage may come from a difference.
+
+    Parameters
+    ----------
+    asked : keys of the mark, see `Record.asked`.
+    """
+    about = difference.digest_of or difference.name
+    of_calibration = about.startswith("calibration")
+    if stage in ("calibration", "range"):
+        return of_calibration
+    if stage in ("weights", "layer", "export"):
+        return about in ("model", "quantized model") or (about in asked and not of_calibration)
+    return stage == "kernels" and not difference.digest_of and about not in asked
 
 
 def _facts(check: StoredCheck, asked: Collection[str]) -> Iterator[Mapping[str, str]]:

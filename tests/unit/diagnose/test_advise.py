@@ -15,7 +15,7 @@ from pytest_quant.backends.offer import Remedy, exclude_nodes, set_option
 from pytest_quant.diagnose.advise import Advice, Budget, next_steps, rank_nodes
 from pytest_quant.diagnose.trials import EngineTrials, TrialResult
 from pytest_quant.errors import BuildError
-from pytest_quant.result import Hint, Status, Verdict
+from pytest_quant.result import Cause, Hint, Stage, Status, Verdict
 from pytest_quant.spec import Calibration, EngineSpec, LatencyPlan, Model
 from tests.unit.record.examples import LATENCY, a_measurement
 
@@ -84,8 +84,27 @@ class AdditiveTrials:
         return TrialResult(verdicts, covered)
 
 
-def _advice(trials: AdditiveTrials, seconds: float = 100.0) -> tuple[Hint, ...]:
-    return Advice(cast(EngineTrials, trials), Budget(seconds, 0.0, trials.clock)).hints()
+def _advice(trials: AdditiveTrials, seconds: float = 100.0, cause: Cause | None = None) -> tuple[Hint, ...]:
+    return Advice(cast(EngineTrials, trials), Budget(seconds, 0.0, trials.clock), cause).hints()
+
+
+@pytest.mark.parametrize("stage", ["calibration", "range"])
+def test_no_node_is_left_in_float_where_the_ranges_are_the_cause(stage: Stage) -> None:
+    """That would hide what is wrong; other options are tried as ever."""
+    trials = AdditiveTrials(Clock(), {"conv3": 5.0}, {"a=1": 0.01})
+    result = _advice(trials, cause=Cause(stage, ("conv3",), 4.0, "wrong"))
+    assert [hint.paste for hint in result] == ["a=1"]
+    assert trials.clock.now == 1.0
+
+
+def test_the_search_for_nodes_begins_with_those_of_the_cause() -> None:
+    """They mend it, so that none is ranked: one engine is built in place of some thirty."""
+    noise = {"conv3": 5.0, "conv11": 8.0, "conv17": 0.5}
+    trials = AdditiveTrials(Clock(), noise)
+    result = _advice(trials, cause=Cause("layer", ("conv3", "conv11"), 13.0, "odd"))
+    assert (result[0].paste, trials.clock.now) == ("exclude=['conv3', 'conv11']", 1.0)
+    other = AdditiveTrials(Clock(), noise)
+    assert _advice(other, cause=Cause("layer", ("conv5",), 13.0, "odd"))[0].paste == "exclude=['conv3', 'conv11']"
 
 
 def test_the_shortest_list_that_mends_is_advised() -> None:

@@ -1,0 +1,175 @@
+"""Why a limit is broken, found by runs of the candidate's graph with roundings off, on a few evaluation samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from pytest_quant.backends import Feeds, Outputs
+from pytest_quant.backends.feeds import match_names
+from pytest_quant.backends.switchable import Range, SwitchableGraph
+from pytest_quant.clocks import REAL
+from pytest_quant.data import Data
+from pytest_quant.diagnose.ladder import Finding, Ladder, OutOfTimeError, show_range
+from pytest_quant.diagnose.trials import show_change
+from pytest_quant.files import temporary_folder
+from pytest_quant.measure.build import Tools
+from pytest_quant.measure.outputs import Replay
+from pytest_quant.measure.pipeline import Measurement
+from pytest_quant.result import AccuracyResult, Cause, RangeRow, Verdict
+from pytest_quant.spec import limits_on
+from pytest_quant.verdict import Judge
+
+_SAMPLES = 64
+
+_EXPLAINED = frozenset({"outputs", *limits_on("score", "accuracy", "output")})
+"""Limits whose figure follows from the outputs."""
+
+
+def find_cause(
+    measurement: Measurement, broken: Sequence[str], judge: Judge, seconds: float, tools: Tools
+) -> Cause | None:
+    """Return why the first of the `broken` limits on the outputs is; ``None`` if there is none, or nothing shows it.
+
+    Parameters
+    ----------
+    measurement : of the check, with open engines.
+    broken : names of the limits that are broken.
+    judge : of the check's limits.
+    seconds : no run is begun later than that.
+    tools : the cache, and the messages to the user.
+
+    Raises
+    ------
+    QuantError : the graph with switches cannot be made, or run.
+    """
+    limit = next((each for each in broken if each.partition("[")[0] in _EXPLAINED), "")
+    pair = measurement.bench
+    candidate, until_s = pair.candidate, REAL.perf_counter() + seconds
+    if not limit or seconds <= 0.0 or candidate.spec.model.state:
+        return None
+
+    def ask(what: str) -> None:
+        if REAL.perf_counter() > until_s:
+            raise OutOfTimeError
+        tools.steps.describe(f"looking for the cause: {what}")
+
+    with temporary_folder() as work:
+        built = candidate.built
+        graph = built.backend.switches(built.evaluation_engine.spec, built.folder, work)
+        if graph is None:
+            return None
+        with graph:
+            data, others = pair.data.split(_SAMPLES)
+            batches, other_batches = (_batches(measurement, each) for each in (data, others))
+            engine = [candidate.engine.run(feeds) for feeds in batches]
+            outputs, reference = _judged_outputs(measurement, limit), _reference(measurement, data)
+            try:
+                given = _calibration(measurement)
+                finding = Ladder(graph, batches, other_batches, given, outputs, reference, engine, ask).climb()
+            except OutOfTimeError:
+                return None
+            return _explain(measurement, finding, graph, limit, judge, data, batches)
+
+
+def _reference(measurement: Measurement, data: Data) -> list[Outputs]:
+    """Return the outputs of the reference for the batches of the candidate, by the candidate's names."""
+    pair = measurement.bench
+    ours, theirs = pair.reference, pair.candidate
+    names = match_names(ours.engine.signature.outputs, theirs.engine.signature.outputs, "output")
+    size = ours.batch_size if ours.pads else theirs.batch_size
+    runs = (ours.engine.run(ours.feeds(batch.feeds)) for batch in data.batches(size, pad=ours.pads or theirs.pads))
+    return [{names[name]: array for name, array in run.items()} for run in runs]
+
+
+def _batches(measurement: Measurement, data: Data) -> list[Feeds]:
+    opened = measurement.bench.candidate
+    return [opened.feeds(batch.feeds) for batch in data.batches(opened.batch_size, pad=opened.pads)]
+
+
+def _judged_outputs(measurement: Measurement, limit: str) -> tuple[str, ...]:
+    """Return the engine's names of the outputs that a limit is about: those that it or the mark names, or all."""
+    pair = measurement.bench
+    names = match_names(pair.reference.engine.signature.outputs, pair.candidate.engine.signature.outputs, "output")
+    groups = {each.name: each.group_of or each.name for each in measurement.accuracy.by_output}
+    named = limit.partition("[")[2].rstrip("]")
+    wanted = (named,) if named in groups else measurement.check.output
+    chosen = [names[groups.get(each, each)] for each in wanted if groups.get(each, each) in names]
+    return tuple(dict.fromkeys(chosen)) or tuple(names.values())
+
+
+def _explain(
+    measurement: Measurement,
+    finding: Finding,
+    graph: SwitchableGraph,
+    limit: str,
+    judge: Judge,
+    data: Data,
+    batches: Sequence[Feeds],
+) -> Cause:
+    """Return the finding in terms of the user's model, with what the first broken limit's figure is without it."""
+    nodes = tuple(dict.fromkeys(name for place in finding.sites for name in graph.sites[place].nodes))
+    regains, without = None, ""
+    if finding.sites:
+        pair, off = measurement.bench, () if finding.ranges else finding.sites
+        mended = [graph.run(feeds, off, finding.ranges) for feeds in batches]
+        before = pair.compare(pair.candidate, data)
+        after = pair.compare(replace(pair.candidate, workers=Replay(mended)), data)
+        verdicts = [_verdict(measurement, each, limit, judge) for each in (before, after)]
+        without = f"{show_change(limit, *verdicts)} on {data.n} of {pair.data.n} samples"
+        with_it, without_it = (None if each is None else each.observed for each in verdicts)
+        if with_it is not None and without_it is not None:
+            regains = (with_it - without_it) * (1.0 if limit.startswith("max_") else -1.0)
+    text = finding.text
+    if finding.stage == "calibration":
+        text += _describe_calibration(measurement, batches)
+    return Cause(
+        finding.stage,
+        nodes,
+        regains,
+        text,
+        without,
+        finding.steps,
+        finding.range_rows,
+        finding.site_rows,
+        () if not graph.unseen else (graph.unseen,),
+    )
+
+
+def _calibration(measurement: Measurement) -> Iterator[Feeds]:
+    """Yield the batches that the candidate was calibrated on; none of one that arrived quantized."""
+    pair, spec = measurement.bench, measurement.check.candidate
+    if pair.data.calibration_part is not None and spec.quantized is None:
+        yield from map(pair.candidate.feeds, pair.data.calibration(pair.candidate.batch_size, spec.calibration.samples))
+
+
+def _describe_calibration(measurement: Measurement, batches: Iterable[Feeds]) -> str:
+    """Return the number of calibration samples, and the inputs whose values are others than in the evaluation."""
+    pair, spec = measurement.bench, measurement.check.candidate
+    ours, theirs = (_find_ends(side) for side in (_calibration(measurement), batches))
+    if not ours:
+        return ""
+    differing = [
+        f"; calibration inputs '{name}' lie in {show_range(own)}, those of the evaluation in {show_range(theirs[name])}"
+        for name, own in ours.items()
+        if RangeRow((), own, theirs[name]).is_off
+    ]
+    return f"; calibrated on {pair.data.calibrating(spec.calibration)} samples" + "".join(differing)
+
+
+def _find_ends(batches: Iterable[Feeds]) -> dict[str, Range]:
+    """Return the smallest and the largest value of each input in floating point."""
+    found: dict[str, Range] = {}
+    for feeds in batches:
+        for name, array in feeds.items():
+            if array.dtype.kind == "f" and array.size:
+                low, high = found.get(name, (np.inf, -np.inf))
+                found[name] = Range(min(low, float(array.min())), max(high, float(array.max())))
+    return found
+
+
+def _verdict(measurement: Measurement, accuracy: AccuracyResult, limit: str, judge: Judge) -> Verdict | None:
+    judged = judge.verdicts(replace(measurement, accuracy=accuracy, accuracy_again=None, unsteady=()))
+    return next((each for each in judged if each.limit == limit), None)
