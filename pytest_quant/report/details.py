@@ -109,7 +109,7 @@ def _format_interval(span: Interval | None, form: Form = figure) -> str:
     return "" if span is None else f"[{form(span.low)}, {form(span.high)}]"
 
 
-def _table(caption: str, heads: Sequence[str], rows: Sequence[tuple[str, ...]]) -> tuple[DetailTable, ...]:
+def first_rows(caption: str, heads: Sequence[str], rows: Sequence[tuple[str, ...]]) -> tuple[DetailTable, ...]:
     """Return a table of the first rows; none without rows."""
     left_out = max(0, len(rows) - _MOST_ROWS)
     return (DetailTable(caption, tuple(heads), tuple(rows[:_MOST_ROWS]), left_out),) if rows else ()
@@ -177,11 +177,11 @@ def _accuracy(record: Record, accuracy: AccuracyResult) -> DetailSection:
         for score in sorted(by_class, key=lambda score: score.candidate - score.reference)
     ]
     tables = (
-        *_table("What cannot be compared", ("output", "sample", "fault", "where"), faults),
+        *first_rows("What cannot be compared", ("output", "sample", "fault", "where"), faults),
         *chain.from_iterable(
             _part_table(what, rows, unit) for what, rows in (("task", accuracy.by_task), *parts.items())
         ),
-        *_table("By class", ("class", "samples", "reference %", "candidate %"), classes),
+        *first_rows("By class", ("class", "samples", "reference %", "candidate %"), classes),
     )
     return DetailSection("Accuracy", groups, further, tables=tables)
 
@@ -198,7 +198,7 @@ def _part_table(what: str, rows: Sequence[TaskScore], unit: str) -> tuple[Detail
         )
         for row in _worst_first(rows)
     ]
-    return _table(f"By {what}", (what, "samples", f"score {unit}".strip(), "drop", "p"), texts)
+    return first_rows(f"By {what}", (what, "samples", f"score {unit}".strip(), "drop", "p"), texts)
 
 
 _TOGETHER = "those left open, together"
@@ -315,7 +315,7 @@ def _coverage(record: Record, coverage: Coverage) -> DetailSection:
         )
         for op in sorted(coverage.by_op, key=lambda op: -(op.macs or 0))
     ]
-    tables = _table("By operator", ("operator", "nodes", "quantized", "MACs", "quantized"), operators)
+    tables = first_rows("By operator", ("operator", "nodes", "quantized", "MACs", "quantized"), operators)
     return DetailSection("Coverage", groups, further, coverage.notes, tables)
 
 

@@ -31,6 +31,9 @@ _SECTIONS: Mapping[str, Collection[str]] = {
 }
 """Each section with the limits that it is about; where none of them is broken its first line is enough."""
 
+_EXPLAINED = frozenset(("outputs", *limits_on("score", "accuracy", "output")))
+"""Limits whose figure follows from the outputs of the candidate."""
+
 _RARE = 0.05
 _SAID_OF = {"fp32": "FP32", "tf32": "FP32 with TF32"}
 """What the reference of the latency is called in a sentence, where not by its precision."""
@@ -41,7 +44,7 @@ _Item: TypeAlias = tuple[str, str, int]
 
 
 def failure(record: Record, width: int = _WIDTH, verbosity: int = 0) -> str:
-    """Return which limit is broken, what changed since it held, what was measured and means, and what to try.
+    """Return which limit is broken, why, what changed since it held, what was measured and means, and what to try.
 
     At most 24 lines of `width` characters, and of 160, without escapes of a terminal, whatever the names contain. What
     has no room is left out as a whole, the first thing to try never, in more lines if need be.
@@ -56,6 +59,9 @@ def failure(record: Record, width: int = _WIDTH, verbosity: int = 0) -> str:
     head = textwrap.wrap(summary, width, max_lines=_MOST_OF_ONE, placeholder=" ...")
     items = [("limit", _limit(verdict), min(place, 1)) for place, verdict in enumerate(broken)]
     # Right below the limit: a cause before its cures.
+    if record.cause is not None:
+        items.append((f"cause: {record.cause.stage}, ", record.cause.text, 1))
+        items.append(("without it: ", record.cause.without, 1))
     items += [("changed", record.changed, 1)] if record.changed else []
     items += [("means", text, 2) for text in meanings(record)]
     items += [item for section in details(record) for item in _figures(section, broken, verbosity)]
@@ -140,6 +146,13 @@ def _plainly(verdict: Verdict, accuracy: AccuracyResult | None) -> str:
         return ""
     now, before = (round(accuracy.n * (1.0 - score / 100.0)) for score in scores)
     return f"{now} of {accuracy.n} samples are wrong now, {before} with the reference"
+
+
+def explained(record: Record) -> Verdict | None:
+    """Return the first broken limit on the outputs, which `Record.cause` is about."""
+    return next(
+        (each for each in broken_first(record) if each.status is Status.FAIL and _kind(each) in _EXPLAINED), None
+    )
 
 
 def headline(record: Record) -> str:

@@ -17,7 +17,8 @@ from pytest_quant.history.compare.comparison import Comparison, Outcome, Row
 from pytest_quant.printable import clean, guard_lines
 from pytest_quant.record import Record, Run
 from pytest_quant.report import comparison_text as words
-from pytest_quant.report.failure import both_figures, failure, headline, meaning
+from pytest_quant.report.cause_text import cause_pairs
+from pytest_quant.report.failure import both_figures, explained, failure, headline, meaning
 from pytest_quant.report.summary import count_words, summary, table
 from pytest_quant.report.text import NOT_MEASURED, shorten
 from pytest_quant.result import Status, Verdict
@@ -161,8 +162,10 @@ def _limit_rows(record: Record) -> Iterator[str]:
 
 
 def _explain_limit(verdict: Verdict, record: Record) -> Iterator[str]:
-    """Yield what a broken limit means, what changed since it held, and the first thing to try if there is any."""
+    """Yield what a broken limit means, why it is, what changed since it held, and the first thing to try if any."""
     yield next(meaning(verdict, record), verdict.reason)
+    if record.cause is not None and verdict is explained(record):
+        yield "; ".join(f"{label}: {text}" for label, text in cause_pairs(record.cause))
     yield from filter(None, [record.changed])
     for hint in [each for each in record.hints if each.limit in (verdict.limit, "")][:1]:
         yield f"try {hint.paste}: {hint.text}" if hint.paste else hint.text

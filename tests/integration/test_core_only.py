@@ -174,8 +174,8 @@ def test_a_command_that_needs_the_history_tells_the_line(tmp_path: Path, only_co
 def test_the_others_run(tmp_path: Path, only_core: dict[str, str]) -> None:
     """The machine, the cache, one test, first files and guides need no history, nor do two commits side by side."""
     own = [name for name in top_commands() if name not in ASK and name != "history"]
-    assert set(own) == {"bisect", "cache", "check", "comment", "doctor", "guide", "init", "profile"}
-    helped = ("bisect", "check", "comment", "init", "profile")
+    assert set(own) == {"bisect", "cache", "check", "comment", "diagnose", "doctor", "guide", "init", "profile"}
+    helped = ("bisect", "check", "comment", "diagnose", "init", "profile")
     answers = ask(tmp_path, only_core, [[name, "--help"] if name in helped else [name] for name in own])
     assert [(name, code, err) for name, (code, _, err) in zip(own, answers, strict=True) if code or err] == []
 

@@ -26,7 +26,7 @@ from pytest_quant.record import Record
 from pytest_quant.result import ClassScore, Hint, OpCoverage, OutputError, Status
 from pytest_quant.spec import SeriesKey
 from tests.unit.history.compare.launched import answered, answers, launch, packed, record_of, timed
-from tests.unit.record.examples import ACCURACY, COVERAGE, RUN, a_check, a_pass, a_record, series_of, unavailable
+from tests.unit.record.examples import ACCURACY, CAUSE, COVERAGE, RUN, a_check, a_pass, a_record, series_of, unavailable
 
 HOSTILE = (
     "<script>alert(1)</script><img src=x onerror=alert(2)>\"'`${7*7}{{ 7*7 }}"
@@ -137,6 +137,15 @@ def rich_record(name: str = "test_int8", hostile: str = "") -> Record:
         accuracy=accuracy,
         coverage=replace(COVERAGE, by_op=(*COVERAGE.by_op, _LARGE)),
         notes=(*record.notes, f"a note{hostile}"),
+        cause=replace(
+            CAUSE,
+            text=f"{CAUSE.text}{hostile}",
+            without=f"{CAUSE.without}{hostile}",
+            steps=(replace(CAUSE.steps[0], asked=f"the engine{hostile}"), *CAUSE.steps[1:]),
+            ranges=tuple(replace(row, nodes=(f"{row.nodes[0]}{hostile}",)) for row in CAUSE.ranges),
+            sites=tuple(replace(row, nodes=(f"{row.nodes[0]}{hostile}",)) for row in CAUSE.sites),
+            unseen=tuple(f"{text}{hostile}" for text in CAUSE.unseen),
+        ),
         hints=(Hint(f"it helps{hostile}", f"exclude=['/conv1/Conv{hostile}']", "max_drop", 4.23, 0.5),),
     )
 

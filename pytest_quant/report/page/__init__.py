@@ -34,9 +34,10 @@ from pytest_quant.metrics.answers import answers_of
 from pytest_quant.printable import clean
 from pytest_quant.record import Record, Run
 from pytest_quant.report import comparison_text
+from pytest_quant.report.cause_text import cause_section
 from pytest_quant.report.columns import EXPECTED, TEST_FAILED, CheckRow, default_columns, pick_columns, rows_of
 from pytest_quant.report.details import DetailSection, Pairs, details, drop_empty, format_whole
-from pytest_quant.report.failure import both_figures, broken_first, headline, meanings
+from pytest_quant.report.failure import both_figures, broken_first, explained, headline, meanings
 from pytest_quant.report.page import charts
 from pytest_quant.report.series_text import series_name
 from pytest_quant.report.summary import summary
@@ -220,13 +221,14 @@ def _broken_columns(record: Record) -> set[str]:
 def _check_details(row: CheckRow, run: Run) -> dict[str, Any]:
     """Return what a check opens to; `words` are what a search for text looks through, in lower case."""
     record = row.record
+    causes = [cause_section(record.cause)] if record.cause is not None else []
     words = " ".join((record.nodeid, record.model, record.engine_id, record.metric or "", row.status))
     identity, context = run.environment.identity, run.environment.context
     digests = {f"{name} digest": digest for name, digest in record.digests.items()}
     return {
         "headline": _headline(row),
         "words": clean(words).lower(),
-        "sections": [_add_samples(section, record) for section in details(record)],
+        "sections": [*causes, *(_add_samples(section, record) for section in details(record))],
         "rounds": charts.rounds_chart(record),
         "origin": _origin(record, run),
         "machine": list({**dict(sorted(identity.items())), **dict(sorted(context.items())), **digests}.items()),
@@ -288,6 +290,7 @@ def _commands(record: Record, run: Run) -> Pairs:
     return drop_empty(
         (code, checkout),
         ("the check", f"python -m pytest {nodeid}"),
+        ("where its loss comes from", f"pytest-quant diagnose {nodeid}" if explained(record) is not None else ""),
         ("its history", f"pytest-quant history {test} {quote(record.engine_id)}"),
         ("which layers take the time", f"pytest-quant profile {nodeid}" if record.latency is not None else ""),
     )

@@ -14,7 +14,7 @@ from pytest_quant.report.details import details, lost_samples
 from pytest_quant.report.failure import failure, headline
 from pytest_quant.result import Hint, Interval, Status, TaskScore, Verdict
 from tests.support.failed_checks import with_launches
-from tests.unit.record.examples import COVERAGE, FAILED_DROP, a_pass, a_record, with_accuracy
+from tests.unit.record.examples import CAUSE, COVERAGE, FAILED_DROP, a_pass, a_record, with_accuracy
 from tests.unit.record.strategies import records
 
 
@@ -84,6 +84,23 @@ def test_the_first_line_says_in_plain_words_what_is_wrong(limit: str, figures: d
     assert text.startswith(f"digits ort-int8-static: {line}")
     assert "McNemar" not in text
     assert "McNemar p 0.00012" in failure(record, 160, 1)
+
+
+def test_the_cause_comes_before_all_that_explains() -> None:
+    """Right below the limits: what is wrong, and the figure without it if that was measured."""
+    record = replace(a_record(), cause=CAUSE, changed="since the last PASS: calibration samples 100 -> 3")
+    lines = failure(record).splitlines()
+    first = next(place for place, line in enumerate(lines) if line.startswith("  cause: "))
+    assert lines[first - 1].startswith("  limit ")
+    assert lines[first : first + 2] == [
+        "  cause: calibration, 2 of 3 ranges do not fit the evaluation samples",
+        "  without it: max_drop 4.23 -> 0.30 pp on 64 of 1797 samples",
+    ]
+    assert lines[first + 2].startswith("  changed ")
+    alone = failure(replace(record, cause=replace(CAUSE, without="")))
+    assert "cause: calibration" in alone
+    assert "without it" not in alone
+    assert "cause:" not in failure(a_record())
 
 
 def test_one_number_of_samples_is_told() -> None:

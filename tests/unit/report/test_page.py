@@ -187,6 +187,29 @@ def test_a_question_mark_has_its_reason() -> None:
     assert re.findall(r"<abbr[^>]*>", html) == ['<abbr title="timing in doubt: the clock is slow">']
 
 
+def test_the_cause_comes_first_with_all_that_was_asked() -> None:
+    """Ranges side by side, the worst first, with factors; what each rounding costs; the command that asks again."""
+    record = rich_record()
+    (check,) = _table(record)["checks"]
+    cause = check["sections"][0]
+    assert cause.title == "Cause"
+    assert cause.facts[0] == ("cause", "calibration, 2 of 3 ranges do not fit the evaluation samples")
+    asked, ranges, sites = cause.tables
+    assert asked.rows == (("the engine", "12.1"), ("weights alone rounded", "40.2"), ("nothing", "equal"))
+    assert ranges.caption == "Ranges of the engine and of evaluation samples, 2 of 3 off"
+    # Widths 255 against 4, 1 against 2, and 2.5 against 2.
+    assert [row[1:] for row in ranges.rows] == [
+        ("[0, 255]", "[-2, 2]", "63.8"),
+        ("[-0.5, 0.5]", "[-1, 1]", "0.5"),
+        ("[0, 2.5]", "[0, 2]", "1.25"),
+    ]
+    assert [row[:3] for row in sites.rows] == [("/fc/Gemm", "weights", "81.2"), ("/conv1/Conv", "activations", "-2.5")]
+    assert "pytest-quant diagnose tests/test_digits.py::test_int8" in dict(check["commands"]).values()
+    (check,) = _table(a_pass())["checks"]
+    assert check["sections"][0].title == "Accuracy"
+    assert not any("diagnose" in command for _, command in check["commands"])
+
+
 @pytest.mark.parametrize("has_base", [True, False])
 def test_what_changed_comes_first_where_there_is_a_base(has_base: bool) -> None:
     """Else the run; the tabs have the same order, and how much there is to see behind each."""

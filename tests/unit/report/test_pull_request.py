@@ -28,7 +28,7 @@ from pytest_quant.report.pull_request import (
     run_comment,
 )
 from pytest_quant.result import Status, Verdict
-from tests.unit.record.examples import RUN, a_pass, a_record, unavailable
+from tests.unit.record.examples import CAUSE, FAILED_DROP, RUN, a_pass, a_record, unavailable
 
 _RENDERER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
 _ZERO_WIDTH_SPACE = "\u200b"
@@ -202,6 +202,19 @@ def test_limits_that_fail_under_strict_only_are_rows_then() -> None:
     strict = run_comment(RUN, [unsure], failed=True, broken=[unsure.nodeid])
     assert strict.splitlines()[1] == "**FAIL: 1 check: 1 INCONCLUSIVE**"
     assert [cells[0] for cells in _rows(strict)] == ["**INCONCLUSIVE**"]
+
+
+def test_the_cause_stands_once_beside_the_limit_on_outputs() -> None:
+    """One line of text in its row, none in that of a limit on the size, and two in the failure below."""
+    size = Verdict("max_size_mb", 0.04, 0.0456, Status.FAIL, "0.0456 MB is above 0.04 MB")
+    record = replace(a_record(verdicts=(size, FAILED_DROP)), cause=replace(CAUSE, text="`9` of @all <b>"))
+    text = run_comment(RUN, [record], failed=True, broken=[record.nodeid])
+    on_size, on_drop = (line for line in text.splitlines() if line.startswith("| **FAIL**"))
+    assert "cause" not in on_size
+    said = "cause: calibration, `9` of @all <b>; without it: max_drop 4.23 -> 0.30 pp on 64 of 1797 samples"
+    assert said in shown(text).text.replace(_ZERO_WIDTH_SPACE, "")
+    assert "cause: calibration" in on_drop
+    assert text.count("  cause: calibration") == 1
 
 
 def test_the_word_agrees_with_the_exit_code() -> None:
