@@ -19,6 +19,7 @@ _COMMANDS = {
     "check": "Check a model once without a test file, and print the test.",
     "comment": "Post a report as a comment of a pull request, or update it.",
     "compare": "Compare two commits, series by series.",
+    "diagnose": "Find the cause why one check fails: calibration, a layer, kernels.",
     "doctor": "Show which backends can run here, and how to fix the others.",
     "guide": "Show a guide, or list them.",
     "history": "List runs, series and changes; export, import and thin them.",
@@ -62,7 +63,7 @@ class _Commands(click.Group):
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="pytest-quant")
 def commands() -> None:
-    """Check models, show and compare what runs recorded in .quant, here or above; COMMAND --help has examples."""
+    """Check models, and look into what runs recorded; COMMAND --help has examples."""
 
 
 def main() -> None:
