@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_quant.backends.offer import Remedy, exclude_nodes, set_option
-from pytest_quant.diagnose.advise import Advice, Budget, next_steps, rank_nodes
+from pytest_quant.diagnose.advise import Advice, Budget, rank_nodes
+from pytest_quant.diagnose.next_steps import next_steps
 from pytest_quant.diagnose.trials import EngineTrials, TrialResult
 from pytest_quant.errors import BuildError
 from pytest_quant.result import Cause, Hint, Stage, Status, Verdict
