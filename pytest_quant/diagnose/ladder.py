@@ -162,7 +162,7 @@ class Ladder:
         refitted = self.noise(ranges=fitted, asked="ranges of other evaluation samples") if needed else on
         is_off = any(row.is_off for row in rows.values())
         if refitted < (_RECALIBRATED if is_off else _RECALIBRATED_THOUGH_NEAR) * on:
-            return self._blame_ranges(on, rows, fitted)
+            return self._blame_ranges(on, refitted, rows, fitted)
         if HALF * self.engine_noise > on:
             spread = f"most of the error is {self.graph.unseen}"
             return Finding("none", (), {}, spread, self._asked, tuple(rows.values()))
@@ -178,8 +178,10 @@ class Ladder:
         self.runs += bool(found)
         return found
 
-    def _blame_ranges(self, on: float, rows: Mapping[int, RangeRow], fitted: Mapping[int, Range]) -> Finding:
-        """Blame one range if it alone explains half and few are off, else the calibration."""
+    def _blame_ranges(
+        self, on: float, refitted: float, rows: Mapping[int, RangeRow], fitted: Mapping[int, Range]
+    ) -> Finding:
+        """Blame one range if it alone regains half of what all do and few are off, else the calibration."""
         # What hands values on, as pooling does, shares its range with what made them.
         alike: defaultdict[object, list[int]] = defaultdict(list)
         for place, row in rows.items():
@@ -195,7 +197,7 @@ class Ladder:
         for place in strange[:3] if len(firsts) <= few else ():
             row = rows[place]
             group, called = {each: fitted[each] for each in alike[row.engine]}, _called(row.nodes)
-            if self.noise(ranges=group, asked=f"the range at {called} of other samples") <= HALF * on:
+            if self.noise(ranges=group, asked=f"the range at {called} of other samples") <= on - HALF * (on - refitted):
                 ends = f"{show_range(row.engine)}, and evaluation samples reach {show_range(row.data)}"
                 return Finding("range", tuple(group), group, f"the range at {called} is {ends}", self._asked, known)
         fit = f"{len(off)} of {len(rows)} ranges do not fit the evaluation samples"
