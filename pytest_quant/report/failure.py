@@ -275,14 +275,15 @@ def _drop(verdict: Verdict, record: Record) -> Iterator[str]:
     accuracy, is_fail = record.accuracy, verdict.status is Status.FAIL
     if accuracy is None or accuracy.drop is None or verdict.limit != _kind(verdict):
         return
+    span, allowed = accuracy.drop_ci, verdict.allowed
+    is_beyond = is_fail and span is not None and allowed is not None and span.low > allowed
     # The p of several tasks is that of all samples together, and the limit is on one of them.
     if accuracy.p_value is not None and accuracy.drop > 0.0 and not accuracy.by_task:
         if accuracy.p_value < _RARE:
             yield "the loss is real: chance alone would hardly give one like it"
-        else:
+        elif not is_beyond:
             on_set = "" if accuracy.varies or not is_fail else "; the limit is judged on this set as it is"
             yield f"chance alone could give this loss{on_set}"
-    span, allowed = accuracy.drop_ci, verdict.allowed
     if span is not None and allowed is not None and span.low <= allowed < span.high:
         # The reason of a limit that is not judged says it.
         need = f"; about {accuracy.n_to_resolve} samples would decide" if accuracy.n_to_resolve and is_fail else ""

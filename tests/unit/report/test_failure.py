@@ -120,6 +120,26 @@ def test_one_number_of_samples_is_told() -> None:
     assert "as it is" not in text
 
 
+@pytest.mark.parametrize(
+    ("allowed", "low", "status", "said"),
+    [
+        (0.2, 0.2869, Status.FAIL, ""),
+        (1.0, 0.2869, Status.FAIL, "chance alone could give this loss; the limit is judged on this set as it is"),
+        (0.2, -0.1, Status.FAIL, "chance alone could give this loss; the limit is judged on this set as it is"),
+        (0.2, 0.2869, Status.INCONCLUSIVE, "chance alone could give this loss"),
+    ],
+)
+def test_chance_is_named_only_where_the_interval_leaves_room_for_it(
+    allowed: float, low: float, status: Status, said: str
+) -> None:
+    """Five of 400 lost and none won: p is 2 / 2^5, and the interval may lie above the limit all the same."""
+    verdict = Verdict("max_drop", allowed, 1.25, status, "because of this")
+    figures: dict[str, Any] = {"n": 400, "drop": 1.25, "drop_ci": Interval(low, 2.892), "p_value": 0.0625}
+    text = _said(failure(with_accuracy(a_record(status=status, verdicts=(verdict,)), **figures)))
+    assert ("chance alone" in text, said in text) == (bool(said), True)
+    assert ("as it is" in text) is ("as it is" in said)
+
+
 def test_that_a_loss_is_real_is_not_said_of_a_task_by_the_p_of_all() -> None:
     """Of several tasks each has a p of its own, which its verdict tells."""
     tasks = (TaskScore("mmlu_a", 900, 60.0, 50.0, 10.0), TaskScore("mmlu_b", 897, 60.0, 60.0, 0.0))
