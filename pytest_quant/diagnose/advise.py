@@ -12,6 +12,7 @@ from typing import NamedTuple
 from pytest_quant.backends.offer import Remedy, exclude_nodes
 from pytest_quant.clocks import REAL
 from pytest_quant.diagnose.cause import find_cause
+from pytest_quant.diagnose.ladder import OutOfTimeError
 from pytest_quant.diagnose.next_steps import explain_float, next_steps
 from pytest_quant.diagnose.trials import KEEPS_FLOATS, Effect, EngineTrials, broken
 from pytest_quant.errors import QuantError
@@ -139,6 +140,9 @@ class Budget:
             self._taken_s[kind] += took_s
             self._longest_s[kind] = max(self._longest_s.get(kind, 0.0), took_s - more_s)
 
+
+_CAUSE = 0.4
+"""Share of the time within which the cause must be known; what follows from it saves more."""
 
 _SHARES = {"nodes": 0.4, "list": 0.6, "option": 1.0}
 """Kinds of trials in their order, and the shares of the time within which they must end: splitting groups of nodes,
@@ -343,7 +347,10 @@ def find_hints(
         try:
             budget = Budget(seconds, (built.build_s or 0.0) - (built.calibration_s or 0.0))
             try:
-                cause = find_cause(measurement, limits, judge, seconds, tools)
+                cause = find_cause(measurement, limits, judge, _CAUSE * seconds, tools)
+            except OutOfTimeError:
+                late = f"the cause was not found within the first {_CAUSE * seconds:g} of {seconds:g} s"
+                others = (*others, Hint(late, f"--quant-diagnose-time={4 * seconds:g}"))
             except QuantError as error:
                 others = (*others, Hint(f"the cause was not looked for: {error.what}"))
             tools.steps.describe(doing)

@@ -22,7 +22,11 @@ from pytest_quant.result import AccuracyResult, Cause, RangeRow, Verdict
 from pytest_quant.spec import limits_on
 from pytest_quant.verdict import Judge
 
-_SAMPLES = 64
+_FEWEST, _SAMPLES = 8, 64
+"""Samples that errors are measured on, as time allows."""
+
+_RUNS = 200
+"""Runs of the engine that take about as long as a search: some forty of a graph that takes several times as long."""
 
 _EXPLAINED = frozenset({"outputs", *limits_on("score", "accuracy", "output")})
 """Limits whose figure follows from the outputs."""
@@ -44,6 +48,7 @@ def find_cause(
     Raises
     ------
     QuantError : the graph with switches cannot be made, or run.
+    OutOfTimeError : the time was over before the stage was known.
     """
     limit = next((each for each in broken if each.partition("[")[0] in _EXPLAINED), "")
     pair = measurement.bench
@@ -62,16 +67,23 @@ def find_cause(
         if graph is None:
             return None
         with graph:
-            data, others = pair.data.split(_SAMPLES)
+            data, others = pair.data.split(_affordable(measurement, seconds))
             batches, other_batches = (_batches(measurement, each) for each in (data, others))
             engine = [candidate.engine.run(feeds) for feeds in batches]
             outputs, reference = _judged_outputs(measurement, limit), _reference(measurement, data)
-            try:
-                given = _calibration(measurement)
-                finding = Ladder(graph, batches, other_batches, given, outputs, reference, engine, ask).climb()
-            except OutOfTimeError:
-                return None
+            given = _calibration(measurement)
+            finding = Ladder(graph, batches, other_batches, given, outputs, reference, engine, ask).climb()
             return _explain(measurement, finding, graph, limit, judge, data, batches)
+
+
+def _affordable(measurement: Measurement, seconds: float) -> int:
+    """Return how many samples a search of so many seconds can measure errors on."""
+    pair = measurement.bench
+    size, feeds = pair.candidate.batch_size, pair.candidate.feeds(pair.data.first(pair.candidate.batch_size))
+    began_s = REAL.perf_counter()
+    pair.candidate.engine.run(feeds)
+    of_sample_s = (REAL.perf_counter() - began_s) / size
+    return int(min(_SAMPLES, max(_FEWEST, seconds / (_RUNS * of_sample_s))))
 
 
 def _reference(measurement: Measurement, data: Data) -> list[Outputs]:

@@ -169,11 +169,12 @@ class Ladder:
         return self._blame_sites(on, tuple(rows.values()))
 
     def _find_ranges(self, batches: Iterable[Feeds], asked: str) -> dict[int, Range]:
+        """Return what the tensors of these batches need, 0 included, which integers always stand for."""
         found: dict[int, Range] = {}
         for feeds in batches:
             self._ask(asked)
             for place, own in self.graph.find_ranges(feeds).items():
-                low, high = found.get(place, own)
+                low, high = found.get(place, (0.0, 0.0))
                 found[place] = Range(min(low, own.low), max(high, own.high))
         self.runs += bool(found)
         return found
@@ -223,13 +224,9 @@ class Ladder:
         if twice:
             single = self._halve(harms, HALF)
         found = sorted(single, key=lambda place: -single[place])
-        near = [
-            place for place in self._every if place not in single and any(self._are_near(place, each) for each in found)
-        ]
-        for place in near:
-            single[place] = regains([place])
+        near = [at for at in self._every if at not in single and any(self._are_near(at, each) for each in found)]
         rows_of = dict(zip([*found, *near], self._describe([*found, *near], single), strict=True)) if found else {}
-        site_rows = tuple(rows_of.values())
+        site_rows = tuple(rows_of[place] for place in found)
         odd = [place for place, row in rows_of.items() if self._is_odd(row)]
         for place in (each for each in found if each in odd):
             blamed = [place]
@@ -285,7 +282,7 @@ class Ladder:
             difference = _power(real.astype(np.float64) - rounded) / (_power(real) or 1.0)
             kind = "weights" if site.is_weight else "activations"
             ratio = channel_ratio(real)
-            rows.append(SiteRow(site.nodes, kind, 100.0 * regained[place], _sqnr_db(difference), ratio))
+            rows.append(SiteRow(site.nodes, kind, 100.0 * regained.get(place, 0.0), _sqnr_db(difference), ratio))
         return tuple(rows)
 
 

@@ -156,6 +156,15 @@ def test_a_graph_that_is_another_model_without_rounding_was_not_exported_right()
         ladder.climb()
 
 
+def test_values_far_from_0_need_a_range_from_0_on() -> None:
+    """Integers stand for 0 in any range, so that one from 0 to 11 is not too wide for values of 7 to 11."""
+    first, second, samples = network(0)
+    first, samples = np.abs(first), np.abs(samples) + 3.0
+    finding = climb(TwoProducts(first, second, samples[1000:]), samples)
+    lows = [row.data[0] for row in finding.range_rows]
+    assert (finding.stage, lows, [row.is_off for row in finding.range_rows]) == ("none", [0.0, 0.0], [False, False])
+
+
 def test_no_run_begins_after_the_time() -> None:
     """Who asks says when: the search ends there."""
     first, second, samples = network(0)
