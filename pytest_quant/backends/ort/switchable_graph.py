@@ -263,20 +263,21 @@ def _restore(
 def open_switchable(spec: EngineSpec, folder: Path, work: Path) -> SwitchableGraph | None:
     """Return the graph of the engine in `folder` with switches; ``None`` if it rounds nothing. Raises `QuantError`."""
     known = onnx.load(normal_file(model_file(spec.model), work))
-    engine, floats = onnx.load(engine_file(spec, folder)), [known]
+    engine, floats, unseen = onnx.load(engine_file(spec, folder)), [known], ""
     if spec.quantized is None:
         floats.insert(0, onnx.load(prepare_model(spec, per_channel=recipe_of(spec).per_channel)))
-    user = engine.graph if spec.quantized else known.graph
-    if spec.scheme in ("dynamic", "weight-only"):
-        model = floats[0]
-        pairs = list(find_integer_weights(model, engine))
-        unseen = "rounding of activations, whose ranges each run finds" if spec.scheme == "dynamic" else ""
-    else:
-        model = engine
-        pairs, lost = find_pairs(model, floats)
-        unseen = f"the float values of {lost} weights, which no float model has" if lost else ""
-    if not pairs:
-        return None
-    graph = OrtSwitchableGraph(model, pairs, floats, user, work)
+    # A file of whatever tool may hold what no code here has met.
+    with translate_errors(f"the graph of {spec.id} with switches"):
+        if spec.scheme in ("dynamic", "weight-only"):
+            model = floats[0]
+            pairs = list(find_integer_weights(model, engine))
+            unseen = "rounding of activations, whose ranges each run finds" if spec.scheme == "dynamic" else ""
+        else:
+            model = engine
+            pairs, lost = find_pairs(model, floats)
+            unseen = f"the float values of {lost} weights, which no float model has" if lost else ""
+        if not pairs:
+            return None
+        graph = OrtSwitchableGraph(model, pairs, floats, engine.graph if spec.quantized else known.graph, work)
     graph.unseen, graph.bits = unseen, 4 if spec.precision == "int4" else 8
     return graph
