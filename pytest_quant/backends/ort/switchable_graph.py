@@ -72,7 +72,9 @@ class OrtSwitchableGraph(SwitchableGraph):
     def _switch(self, graph: onnx.GraphProto, dropped: Mapping[str, _Dropped]) -> None:
         """Let each reader of a pair read one of its two sides, as an input says, and give scales and ranges a name."""
         switched: dict[str, list[onnx.NodeProto]] = {}
-        first: list[onnx.NodeProto] = []
+        last: list[onnx.NodeProto] = []
+        held = {tensor.name: tensor for tensor in graph.initializer}
+        named = {each.name for each in graph.input}
         for place, pair in enumerate(self._pairs):
             flag = f"{_PREFIX}on {place}"
             graph.initializer.append(numpy_helper.from_array(np.array(True), flag))
@@ -82,13 +84,12 @@ class OrtSwitchableGraph(SwitchableGraph):
                 switched[name] = [*before, _choose(flag, f"{name}{_ROUNDED}", pair.real, name)]
                 before = []
             if self.sites[place].range is not None:
-                tensor = next(each for each in graph.initializer if each.name == pair.scale)
-                for name in {pair.scale, pair.zero} - {"", *(each.name for each in graph.input)}:
-                    kind = next(each for each in graph.initializer if each.name == name).data_type
-                    graph.input.append(helper.make_tensor_value_info(name, kind, list(tensor.dims)))
+                for name in {pair.scale, pair.zero} - {"", *named}:
+                    graph.input.append(helper.make_tensor_value_info(name, held[name].data_type, held[name].dims))
+                    named.add(name)
                 for kind_of in ("ReduceMin", "ReduceMax"):
                     output = f"{_PREFIX}{kind_of} {place}"
-                    first.append(helper.make_node(kind_of, [pair.real], [output], keepdims=0))
+                    last.append(helper.make_node(kind_of, [pair.real], [output], keepdims=0))
                     graph.output.append(helper.make_tensor_value_info(output, onnx.TensorProto.FLOAT, []))
         nodes = []
         for node in graph.node:
@@ -96,7 +97,7 @@ class OrtSwitchableGraph(SwitchableGraph):
             if added:
                 node.output[0] = f"{node.output[0]}{_ROUNDED}"
             nodes += [node, *added]
-        refill(graph.node, [*nodes, *first])
+        refill(graph.node, [*nodes, *last])
 
     def run(self, feeds: Feeds, off: Collection[int] = (), ranges: Mapping[int, Range] | None = None) -> Outputs:
         """Run one batch with some sites in float, and other ranges for some."""
