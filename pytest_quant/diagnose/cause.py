@@ -168,7 +168,8 @@ def _describe_calibration(measurement: Measurement, batches: Iterable[Feeds]) ->
         for name, own in ours.items()
         if RangeRow((), own, theirs[name]).is_off
     ]
-    return f"; calibrated on {pair.data.calibrating(spec.calibration)} samples" + "".join(differing)
+    n = pair.data.calibrating(spec.calibration)
+    return f"; calibrated on {n} sample{'' if n == 1 else 's'}" + "".join(differing)
 
 
 def _find_ends(batches: Iterable[Feeds]) -> dict[str, Range]:

@@ -49,7 +49,7 @@ def test_each_planted_cause_is_named(pytester: pytest.Pytester) -> None:
     assert causes["large_channel"]["nodes"] == ["fc2", "fc3"]
     assert "calibrated on 200 samples; calibration inputs 'x' lie in [" in causes["outlier"]["text"]
     assert "60]" in causes["outlier"]["text"]
-    assert "calibrated on 1 sample" in causes["few_samples"]["text"]
+    assert "; calibrated on 1 sample;" in causes["few_samples"]["text"]
     for name in ("large_channel", "outlier", "few_samples", "given"):
         cause = causes[name]
         assert cause["regains"] > 1.0, name
