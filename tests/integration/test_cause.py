@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ STAGES = {
     "dynamic": {"none"},
     "four_bits": {"none"},
 }
-SHORT = "--quant-diagnose-time=10"
+LONG_ENOUGH = "--quant-diagnose-time=60"
 
 
 def write(pytester: pytest.Pytester) -> None:
@@ -40,7 +41,7 @@ def write(pytester: pytest.Pytester) -> None:
 def test_each_planted_cause_is_named(pytester: pytest.Pytester) -> None:
     """With products of the model, what comes back without it, and what was asked; no sound layer is blamed."""
     write(pytester)
-    result, checks = run_marks(pytester, MARKS, SHORT)
+    result, checks = run_marks(pytester, MARKS, LONG_ENOUGH)
     assert {check["status"] for check in checks.values()} == {"FAIL"}, output(result)
     # Coverage alone is broken there, which is no matter of what is rounded.
     assert checks.pop("recurrent")["cause"] is None
@@ -71,13 +72,13 @@ def test_what_changed_is_the_cause_if_it_explains_the_stage(pytester: pytest.Pyt
     """Fewer calibration samples do; a limit that was made stricter and another exclude do not."""
     write(pytester)
     mark = "model='plain.onnx', data='flat', min_sqnr_db=30"
-    _, before = run_marks(pytester, {"samples": mark, "limit": mark}, SHORT)
+    _, before = run_marks(pytester, {"samples": mark, "limit": mark}, LONG_ENOUGH)
     assert {check["status"] for check in before.values()} == {"PASS"}
     marks = {
         "samples": f"{mark}, calibration={{'samples': 1}}",
         "limit": "model='plain.onnx', data='flat', min_sqnr_db=60",
     }
-    result, after = run_marks(pytester, marks, SHORT)
+    result, after = run_marks(pytester, marks, LONG_ENOUGH)
     cause = after["samples"]["cause"]
     assert (cause["stage"], cause["text"].partition(": ")[0]) == (
         "changed",
@@ -100,7 +101,7 @@ def test_diagnose_prints_all_that_was_asked(pytester: pytest.Pytester) -> None:
     """The stage, the ladder, ranges side by side, and what repairs it; and the same as JSON."""
     write(pytester)
     run_marks(pytester, {"outlier": ORT["outlier"]}, "--quant-diagnose-time=0")
-    words = ("pytest-quant", "diagnose", "test_marks.py::test_outlier", "--budget", "10s")
+    words = (sys.executable, "-m", "pytest_quant", "diagnose", "test_marks.py::test_outlier", "--budget", "1m")
     shown = pytester.run(*words).stdout.str()
     for part in ("cause: calibration, ", "without it: SQNR ", "nothing rounded", "What was asked", "off:", "try:"):
         assert part in shown, shown
