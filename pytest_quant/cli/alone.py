@@ -23,7 +23,7 @@ def ask_alone(nodeid: str, asked: str, options: Sequence[str], *own: str) -> Any
     Parameters
     ----------
     nodeid : of the test.
-    asked : ``profile`` or ``diagnose``, see `pytest_quant.plugin.alone`.
+    asked : ``profile`` or ``diagnose``, see `pytest_quant.plugin.single_check`.
     options : of pytest, from the user.
     own : options of the command, which those of the user overrule.
 

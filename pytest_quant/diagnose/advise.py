@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from pytest_quant.backends.offer import Remedy, exclude_nodes
 from pytest_quant.clocks import REAL
-from pytest_quant.diagnose.cause import find_cause
+from pytest_quant.diagnose.cause_search import find_cause
 from pytest_quant.diagnose.ladder import OutOfTimeError
 from pytest_quant.diagnose.next_steps import explain_float, next_steps
 from pytest_quant.diagnose.trials import KEEPS_FLOATS, Effect, EngineTrials, broken

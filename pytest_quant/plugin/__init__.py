@@ -84,7 +84,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.import_plugin("pytest_quant.plugin.fixtures")
     profile, diagnose = config.getoption("quant_profile"), config.getoption("quant_diagnose")
     if profile or diagnose:
-        from pytest_quant.plugin.alone import Diagnosing, Profiling
+        from pytest_quant.plugin.single_check import Diagnosing, Profiling
 
         alone = Profiling(Path(profile)) if profile else Diagnosing(Path(diagnose))
         config.pluginmanager.register(alone, "quant-alone")

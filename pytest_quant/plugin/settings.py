@@ -254,7 +254,7 @@ _HEADINGS = {"html_file": "everyday", "latency_off": "speed", "require": "CI", "
 def add_options(parser: pytest.Parser) -> None:
     """Declare every option on the command line and in the ini file."""
     group = parser.getgroup("quant", "quantized models")
-    # What `pytest-quant profile` and `pytest-quant diagnose` give: see `pytest_quant.plugin.alone`.
+    # What `pytest-quant profile` and `pytest-quant diagnose` give: see `pytest_quant.plugin.single_check`.
     for asked in ("--quant-profile", "--quant-diagnose"):
         group.addoption(asked, metavar="FILE", default=None, help=argparse.SUPPRESS)
     # What `--quant-against` and `pytest-quant bisect` give: see `pytest_quant.plugin.against`.
