@@ -25,6 +25,9 @@ from pytest_quant.verdict import Judge
 _FEWEST, _SAMPLES = 8, 64
 """Samples that errors are measured on, as time allows."""
 
+_WHOLE_SHARE = 0.2
+"""The figures without the cause are of the whole evaluation set if that takes at most this share of the time."""
+
 _RUNS = 200
 """Runs of the engine that take about as long as a search: some forty of a graph that takes several times as long."""
 
@@ -50,10 +53,10 @@ def find_cause(
     QuantError : the graph with switches cannot be made, or run.
     OutOfTimeError : the time was over before the stage was known.
     """
-    limit = next((each for each in broken if each.partition("[")[0] in _EXPLAINED), "")
+    limits = [each for each in broken if each.partition("[")[0] in _EXPLAINED]
     pair = measurement.bench
     candidate, until_s = pair.candidate, REAL.perf_counter() + seconds
-    if not limit or seconds <= 0.0 or candidate.spec.model.state:
+    if not limits or seconds <= 0.0 or candidate.spec.model.state:
         return None
 
     def ask(what: str) -> None:
@@ -68,12 +71,17 @@ def find_cause(
             return None
         with graph:
             data, others = pair.data.split(_affordable(measurement, seconds))
-            batches, other_batches = (_batches(measurement, each) for each in (data, others))
+            batches, other_batches = ([*_batches(measurement, each)] for each in (data, others))
             engine = [candidate.engine.run(feeds) for feeds in batches]
-            outputs, reference = _judged_outputs(measurement, limit), _reference(measurement, data)
+            outputs, reference = _judged_outputs(measurement, limits[0]), _reference(measurement, data)
             given = _calibration(measurement)
-            finding = Ladder(graph, batches, other_batches, given, outputs, reference, engine, ask).climb()
-            return _explain(measurement, finding, graph, limit, judge, data, batches)
+            ladder = Ladder(graph, batches, other_batches, given, outputs, reference, engine, ask)
+            began_s = REAL.perf_counter()
+            finding = ladder.climb()
+            of_run_s = (REAL.perf_counter() - began_s) / ladder.runs
+            if of_run_s * pair.data.n / data.n <= _WHOLE_SHARE * seconds:
+                data = pair.data
+            return _explain(measurement, finding, graph, limits, judge, data)
 
 
 def _affordable(measurement: Measurement, seconds: float) -> int:
@@ -96,9 +104,9 @@ def _reference(measurement: Measurement, data: Data) -> list[Outputs]:
     return [{names[name]: array for name, array in run.items()} for run in runs]
 
 
-def _batches(measurement: Measurement, data: Data) -> list[Feeds]:
+def _batches(measurement: Measurement, data: Data) -> Iterator[Feeds]:
     opened = measurement.bench.candidate
-    return [opened.feeds(batch.feeds) for batch in data.batches(opened.batch_size, pad=opened.pads)]
+    return (opened.feeds(batch.feeds) for batch in data.batches(opened.batch_size, pad=opened.pads))
 
 
 def _judged_outputs(measurement: Measurement, limit: str) -> tuple[str, ...]:
@@ -116,27 +124,28 @@ def _explain(
     measurement: Measurement,
     finding: Finding,
     graph: SwitchableGraph,
-    limit: str,
+    limits: Sequence[str],
     judge: Judge,
     data: Data,
-    batches: Sequence[Feeds],
 ) -> Cause:
-    """Return the finding in terms of the user's model, with what the first broken limit's figure is without it."""
+    """Return the finding in terms of the user's model, with the figures of the broken limits without it, on `data`."""
     nodes = tuple(dict.fromkeys(name for place in finding.sites for name in graph.sites[place].nodes))
-    regains, without = None, ""
+    regains, without, pair = None, "", measurement.bench
     if finding.sites:
-        pair, off = measurement.bench, () if finding.ranges else finding.sites
-        mended = [graph.run(feeds, off, finding.ranges) for feeds in batches]
-        before = pair.compare(pair.candidate, data)
-        after = pair.compare(replace(pair.candidate, workers=Replay(mended)), data)
-        verdicts = [_verdict(measurement, each, limit, judge) for each in (before, after)]
-        without = f"{show_change(limit, *verdicts)} on {data.n} of {pair.data.n} samples"
-        with_it, without_it = (None if each is None else each.observed for each in verdicts)
+        off = () if finding.ranges else finding.sites
+        mended = (graph.run(feeds, off, finding.ranges) for feeds in _batches(measurement, data))
+        before = measurement.accuracy if data is pair.data else pair.compare(pair.candidate, data)
+        after = pair.compare(replace(pair.candidate, workers=Replay(mended), ran=()), data)
+        figures = [tuple(_verdict(measurement, each, limit, judge) for each in (before, after)) for limit in limits]
+        changes = (show_change(limit, *both) for limit, both in zip(limits, figures, strict=True))
+        samples = f"all {data.n} samples" if data is pair.data else f"{data.n} of {pair.data.n} samples"
+        without = f"{', '.join(changes)} on {samples}"
+        with_it, without_it = (None if each is None else each.observed for each in figures[0])
         if with_it is not None and without_it is not None:
-            regains = (with_it - without_it) * (1.0 if limit.startswith("max_") else -1.0)
+            regains = (with_it - without_it) * (1.0 if limits[0].startswith("max_") else -1.0)
     text = finding.text
     if finding.stage == "calibration":
-        text += _describe_calibration(measurement, batches)
+        text += _describe_calibration(measurement, _batches(measurement, data))
     return Cause(
         finding.stage,
         nodes,

@@ -11,7 +11,7 @@ import math
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
@@ -58,7 +58,7 @@ class Chunk:
 class Replay:
     """Gives the outputs of runs that were made before, in their order."""
 
-    runs: list[Outputs]
+    runs: Iterable[Outputs]
 
     def run(self, _: OpenEngine, ranges: Iterator[list[Batch]]) -> Iterator[tuple[list[Batch], list[Outputs]]]:
         """Yield each range with the outputs of its batches."""
