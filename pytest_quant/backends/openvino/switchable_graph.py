@@ -80,6 +80,7 @@ class OpenVinoSwitchableGraph(SwitchableGraph):
             else:
                 real, readers = originals.find(node, index), rounded.get_target_inputs()
                 if real is None:
+                    self.unseen = "the float values of some weights, which the float model does not have"
                     continue
             for reader in readers if is_weight else ():
                 originals.take_back_bias(reader.get_node(), switch)
