@@ -28,6 +28,8 @@ STAGES = {
     "dynamic": {"none"},
     "four_bits": {"none"},
 }
+RTX = ", backend='trt-rtx', options={'compute_capability': 'SM89'}"
+RTX_STAGES = {"large_channel": "layer", "outlier": "calibration", "too_hard": "none"}
 LONG_ENOUGH = "--quant-diagnose-time=60"
 
 
@@ -70,6 +72,16 @@ def test_each_planted_cause_is_named(pytester: pytest.Pytester) -> None:
     assert "  cause: calibration, " in text
     assert [step["asked"] for step in causes["too_hard"]["steps"][:2]] == ["the engine", "nothing rounded"]
     assert causes["dynamic"]["unseen"] == ["rounding of activations, whose ranges each run finds"]
+
+
+def test_each_planted_cause_is_named_of_a_graph_for_tensorrt(pytester: pytest.Pytester) -> None:
+    """The graph that its builder read has the same switches; outputs are those of a simulation, as it says."""
+    write(pytester)
+    result, checks = run_marks(pytester, {name: MARKS[name] + RTX for name in RTX_STAGES}, LONG_ENOUGH)
+    causes = {name: check["cause"] for name, check in checks.items()}
+    assert {name: cause and cause["stage"] for name, cause in causes.items()} == RTX_STAGES, output(result)
+    assert causes["large_channel"]["nodes"] == ["fc2", "fc3"]
+    assert causes["outlier"]["regains"] > 1.0
 
 
 def test_what_changed_is_the_cause_if_it_explains_the_stage(pytester: pytest.Pytester) -> None:

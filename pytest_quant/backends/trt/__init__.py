@@ -11,6 +11,7 @@ from pytest_quant.backends.base import Backend, Engine, Feeds
 from pytest_quant.backends.cuda.device import find_native
 from pytest_quant.backends.offer import Availability, Offer, Remedy
 from pytest_quant.backends.runtime import WHEELS, find_outdated, installed_version
+from pytest_quant.backends.switchable import SwitchableGraph
 from pytest_quant.backends.trt.options import (
     BUILDER_KEYS,
     NATIVE_KEYS,
@@ -102,6 +103,10 @@ class TrtRtxBackend(Backend):
         from pytest_quant.backends.ort.recipe import vary_ranges
 
         return tuple(vary_ranges(spec, len(self.quantized_nodes(spec)))) if spec.scheme == "static" else ()
+
+    def switches(self, spec: EngineSpec, folder: Path, work: Path) -> SwitchableGraph | None:
+        """The graph that was built, with its pairs; there are none in one whose ranges TensorRT found itself."""
+        return QUANTIZER.switches(quantizer_spec(spec), folder, work)
 
     def quantized_nodes(self, spec: EngineSpec) -> tuple[str, ...]:
         """The named products."""
