@@ -262,6 +262,7 @@ class _Comparison:
             skill_lost=classes.skill_lost,
             worst_class=classes.worst_class,
             by_class=classes.by_class if guesses == 1 else (),
+            changed=classes.changed,
         )
 
 

@@ -5,13 +5,14 @@ And what luck would give of all that.
 
 from __future__ import annotations
 
+import heapq
 import math
 
 import numpy as np
 
 from pytest_quant.errors import DataError, UsageError
 from pytest_quant.metrics.metric import Array
-from pytest_quant.result import ClassScore, WorstClass
+from pytest_quant.result import ChangedAnswer, ClassScore, WorstClass
 from pytest_quant.stats.paired import SPREADS, agreement_by_luck
 
 _SMALLEST = 1e-12
@@ -21,16 +22,21 @@ MOST_CLASSES = 1000
 """With samples, that are kept one by one: they take 4 kB of a record."""
 
 
+_MOST_CHANGED = 20
+
+
 class ClassError:
     """Accumulates agreement, divergence and right answers by class over a set.
 
     `classes` is their number, and `n_different` that of samples with different inputs, by which luck is reckoned.
+    `changed` are the samples whose class differs, the nearest to the reference's decision first.
     """
 
     def __init__(self, classes: int, n_different: int | None = None) -> None:
         self.classes = classes
         self._different = n_different
         self._n = self._agree = 0
+        self.changed: tuple[ChangedAnswer, ...] = ()
         self._divergence = 0.0
         self._diverging = 0
         self._are_probabilities: bool | None = None
@@ -49,6 +55,14 @@ class ClassError:
         sound : mask (n,) of the samples whose outputs can be compared; the others never agree and are never right.
         """
         r_class, c_class = np.argmax(reference, axis=1), np.argmax(candidate, axis=1)
+        every = np.arange(len(reference))
+        margins = reference[every, r_class].astype(np.float64) - reference[every, c_class]
+        places = np.flatnonzero((r_class != c_class) & sound & np.isfinite(margins))
+        changed = [
+            ChangedAnswer(self._n + place, int(r_class[place]), int(c_class[place]), float(margins[place]))
+            for place in places.tolist()
+        ]
+        self.changed = tuple(heapq.nsmallest(_MOST_CHANGED, [*self.changed, *changed], key=lambda each: each.margin))
         self._n += len(reference)
         for row, chosen in enumerate((r_class, c_class)):
             self._answers[row] += np.bincount(chosen, minlength=self.classes)

@@ -9,7 +9,7 @@ import click
 
 from pytest_quant.printable import clean
 from pytest_quant.record import Record
-from pytest_quant.report.details import DetailSection, DetailTable, Pairs, drop_empty, first_rows
+from pytest_quant.report.details import DetailSection, DetailTable, Pairs, changed_answers, drop_empty, first_rows
 from pytest_quant.report.failure import broken_first, explained, headline
 from pytest_quant.report.text import GAP, NOT_MEASURED, align, figure, first_of, shorten, wrap
 from pytest_quant.result import Cause, RangeRow, Status
@@ -74,18 +74,20 @@ def cause_text(record: Record, width: int) -> str:
     width : of the terminal, in characters.
     """
     said = f"{record.nodeid}: {headline(record) or record.status.value}"
-    paragraphs, tables = [], []
+    paragraphs: list[list[str]] = []
+    tables: list[DetailTable] = []
     if record.cause is None:
         said = f"{said}; {_why_none(record)}"
     else:
         section = cause_section(record.cause)
         paragraphs.append([f"{label}: {text}" for label, text in section.facts])
         paragraphs.append([*section.lines])
-        tables = ["\n".join(_table(table, width)) for table in section.tables]
+        tables = [*section.tables, *(changed_answers(record.accuracy) if record.accuracy else ())]
     hints = [f"- {hint.paste}: {hint.text}" if hint.paste else f"- {hint.text}" for hint in record.hints]
     paragraphs.append(["try:", *hints] if hints else [])
     first, *last = (_paragraph(texts, width) for texts in ([said], *paragraphs) if texts)
-    return "\n\n".join([first, *last[:1], *tables, *last[1:]])
+    shown = ("\n".join(_table(table, width)) for table in tables)
+    return "\n\n".join([first, *last[:1], *shown, *last[1:]])
 
 
 def _paragraph(texts: list[str], width: int) -> str:

@@ -182,8 +182,15 @@ def _accuracy(record: Record, accuracy: AccuracyResult) -> DetailSection:
             _part_table(what, rows, unit) for what, rows in (("task", accuracy.by_task), *parts.items())
         ),
         *first_rows("By class", ("class", "samples", "reference %", "candidate %"), classes),
+        *changed_answers(accuracy),
     )
     return DetailSection("Accuracy", groups, further, tables=tables)
+
+
+def changed_answers(accuracy: AccuracyResult) -> tuple[DetailTable, ...]:
+    """Return a table of samples whose class differs, the nearest to the reference's decision first."""
+    caption, heads = "Answers that changed, the closest first", ("sample", "reference", "candidate", "margin")
+    return first_rows(caption, heads, [(*map(str, row[:3]), figure(row.margin, 3)) for row in accuracy.changed])
 
 
 def _part_table(what: str, rows: Sequence[TaskScore], unit: str) -> tuple[DetailTable, ...]:

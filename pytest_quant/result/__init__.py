@@ -1,6 +1,7 @@
 """What was found: frozen values, standard library only. Nothing here judges."""
 
 from pytest_quant.result.accuracy import AccuracyResult as AccuracyResult
+from pytest_quant.result.accuracy import ChangedAnswer as ChangedAnswer
 from pytest_quant.result.accuracy import ClassScore as ClassScore
 from pytest_quant.result.accuracy import OutputError as OutputError
 from pytest_quant.result.accuracy import OutputFault as OutputFault

@@ -77,6 +77,22 @@ class WorstClass:
     candidate: float
 
 
+class ChangedAnswer(NamedTuple):
+    """A sample that the engines give to different classes. In a document, a list of the four in this order.
+
+    Attributes
+    ----------
+    sample : its index in the evaluation set.
+    reference, candidate : the classes.
+    margin : how much higher the reference scores its own class than the candidate's, in the unit of the output.
+    """
+
+    sample: Count
+    reference: Count
+    candidate: Count
+    margin: float
+
+
 class ClassScore(NamedTuple):
     """One class: what share of its samples each engine gets right. In a document, a list of the four in this order.
 
@@ -190,6 +206,8 @@ class AccuracyResult:
     by_label, by_group : each label and each group, where `max_drop` limits them.
     by_head : each output that has a metric of its own.
     candidate_ci : interval of the candidate's own score at the level `confidence`; ``None`` as for `drop_ci`.
+    changed : samples whose class differs, the nearest to the reference's decision first, at most 20; of outputs
+        (n, classes), the first of them.
     note : why the metric gave no score, or why the interval of the drop is missing or of fewer resamples than usual.
     """
 
@@ -238,6 +256,7 @@ class AccuracyResult:
     by_head: tuple[TaskScore, ...] = field(default=(), repr=False)
     agreement_outputs: tuple[str, ...] = ()
     candidate_ci: Interval | None = None
+    changed: tuple[ChangedAnswer, ...] = field(default=(), repr=False)
     candidate_chance: float | None = None
     skill_lost: bool = False
     n_different: Count | None = None

@@ -70,6 +70,24 @@ def test_samples_that_are_not_sound_agree_with_nothing() -> None:
     assert result.kl == pytest.approx(rest.kl)
 
 
+@given(st.integers(0, 2**32 - 1), st.integers(1, 39))
+def test_answers_that_changed_are_listed_by_the_margin_of_the_reference(seed: int, cut: int) -> None:
+    """Over several chunks, at most 20, without what cannot be compared or was ruled out."""
+    r, c = scores(seed)
+    c[:, 0] += 1.0
+    r[3, 2], sound = -np.inf, np.arange(len(r)) % 7 > 0
+    found = ClassError(r.shape[1])
+    for part in (slice(None, cut), slice(cut, None)):
+        found.add(r[part], c[part], None, sound[part])
+    wanted = [
+        (float(np.float64(ours[ours.argmax()]) - ours[theirs.argmax()]), sample, ours.argmax(), theirs.argmax())
+        for sample, (ours, theirs) in enumerate(zip(r, c, strict=True))
+        if sound[sample] and ours.argmax() != theirs.argmax()
+    ]
+    expected = [(sample, own, other, margin) for margin, sample, own, other in sorted(wanted) if np.isfinite(margin)]
+    assert [tuple(each) for each in found.changed] == expected[:20]
+
+
 def test_of_classes_that_lost_as_much_the_first_is_worst() -> None:
     """Classes 1 and 3 lose half of their answers each."""
     labels = np.repeat(np.arange(4), 2)

@@ -11,6 +11,7 @@ from pytest_quant.record import Record, Run
 from pytest_quant.result import (
     AccuracyResult,
     Cause,
+    ChangedAnswer,
     ClassScore,
     Cost,
     Coverage,
@@ -48,6 +49,8 @@ _OUTPUTS = st.lists(whole(OutputError), max_size=3, unique_by=lambda output: out
 _CLASS = st.builds(ClassScore, st.integers(-(2**63), 2**63 - 1), st.integers(0, 2**63 - 1), _FINITE, _FINITE)
 _CLASSES = st.lists(_CLASS, max_size=3).map(tuple)
 
+_CHANGED = st.lists(st.builds(ChangedAnswer, *(st.integers(0, 2**63 - 1) for _ in range(3)), _FINITE), max_size=3)
+
 _TASKS = st.lists(
     whole(TaskScore, reference=_FINITE, candidate=_FINITE, drop=_FINITE, p=st.none() | st.floats(0, 1)), max_size=3
 ).map(tuple)
@@ -59,6 +62,7 @@ accuracies = whole(
     by_output=_OUTPUTS,
     by_class=_CLASSES,
     by_task=_TASKS,
+    changed=_CHANGED.map(tuple),
 )
 
 _BOUNDS = st.lists(whole(PercentileBound, percentile=st.floats(0, 100)), max_size=3).map(tuple)
