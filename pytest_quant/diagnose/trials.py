@@ -44,11 +44,13 @@ class TrialResult:
     ----------
     coverage_pct : of all eligible compute, whatever its limit refers to.
     sqnr_db : against the reference on this processor.
+    size_mb : of the engine's file; 0 if it has none.
     """
 
     verdicts: Sequence[Verdict]
     coverage_pct: float | None = None
     sqnr_db: float | None = None
+    size_mb: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +144,9 @@ class Effect:
         shown = tuple(None if verdict is None else verdict.observed for verdict in self._both(_COVERAGE))
         if None in figures or figures[0] == figures[1] or (_COVERAGE in self.limits and shown == figures):
             return here
-        return f"{here}; coverage {figures[0]:.2f} -> {figures[1]:.2f} % of all compute"
+        sizes = self.before.size_mb, self.after.size_mb
+        size = f", size {sizes[0]:.3g} -> {sizes[1]:.3g} MB" if 0.0 not in sizes else ""
+        return f"{here}; coverage {figures[0]:.2f} -> {figures[1]:.2f} % of all compute{size}"
 
     def _both(self, limit: str) -> tuple[Verdict | None, Verdict | None]:
         """Return the verdicts on a limit; for two schemes, coverage counts all compute on both sides."""
@@ -264,7 +268,7 @@ class EngineTrials:
         self._data = whole if predicted_s <= _WHOLE_SHARE * seconds else self._few
         accuracy = measured.accuracy if self._data is whole else on_few
         verdicts = judge.verdicts(replace(self._measured, accuracy=accuracy))
-        self.before = TrialResult(verdicts, measured.coverage.pct, accuracy.sqnr_db)
+        self.before = TrialResult(verdicts, measured.coverage.pct, accuracy.sqnr_db, measured.resources.size_mb or 0.0)
         self.samples = f"all {whole.n} samples" if self._data is whole else f"{self._data.n} of {whole.n} samples"
 
     def remedies(self) -> Sequence[Remedy]:
@@ -324,7 +328,7 @@ class EngineTrials:
         trial = replace(self._measured, check=check, accuracy=accuracy, coverage=coverage, resources=resources)
         if check.candidate.cpus:
             trial = replace(trial, portability=find_portability(trial, side, self._judge, self._tools))
-        return TrialResult(self._judge.verdicts(trial), coverage.pct, accuracy.sqnr_db)
+        return TrialResult(self._judge.verdicts(trial), coverage.pct, accuracy.sqnr_db, resources.size_mb or 0.0)
 
     def _is_offered(self, spec: EngineSpec) -> bool:
         """Whether the backend supports `spec`; that samples to calibrate on are missing is what its trial says."""

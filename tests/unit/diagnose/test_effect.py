@@ -22,8 +22,8 @@ def _verdict(limit: str, allowed: float, observed: float | None, status: Status 
 
 
 def _effect(before: list[Verdict], after: list[Verdict]) -> Effect:
-    """Coverage falls from 96.1 % to 81 %."""
-    return Effect(REMEDY, TrialResult(before, 96.1), TrialResult(after, 81.0))
+    """Coverage falls from 96.1 % to 81 %, and the file is twice as large."""
+    return Effect(REMEDY, TrialResult(before, 96.1, size_mb=0.25), TrialResult(after, 81.0, size_mb=0.5))
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_outputs_that_can_be_compared_again_are_mended() -> None:
 
 
 def test_a_hint_says_both_figures_and_what_it_costs() -> None:
-    """Figure, samples, coverage, and that nothing was timed where a limit on speed is set."""
+    """Figure, samples, coverage, size, and that nothing was timed where a limit on speed is set."""
     before = [
         _verdict("min_agreement", 99.0, 61.2),
         _verdict("min_speedup", 1.5, 1.8, Status.PASS),
@@ -137,7 +137,7 @@ def test_a_hint_says_both_figures_and_what_it_costs() -> None:
     after = [_verdict("min_agreement", 99.0, 98.4), before[1], _verdict("min_coverage", 50.0, 81.0, Status.PASS)]
     hint = _effect(before, after).hint("64 of 5000 samples")
     assert hint.paste == "exclude=['fc']"
-    cost = "coverage 96.10 -> 81.00 % of all compute; not timed"
+    cost = "coverage 96.10 -> 81.00 % of all compute, size 0.25 -> 0.5 MB; not timed"
     assert hint.text == f"agreement 61.20 -> 98.40 % on 64 of 5000 samples; {cost}"
     assert (hint.limit, hint.before, hint.after) == ("min_agreement", 61.2, 98.4)
 
