@@ -183,6 +183,20 @@ class Backend(ABC):
         """
         return None
 
+    def keep_part(self, spec: EngineSpec, engine: Path, feeds: Feeds, folder: Path) -> str:  # noqa: ARG002
+        """Write the first part of an engine whose kernels differ from float, and what runs it again, into `folder`.
+
+        Parameters
+        ----------
+        engine : its folder.
+        feeds : one batch of it.
+
+        Returns
+        -------
+        The tensor that the part ends with; empty where none alone differs, or parts cannot be run.
+        """
+        return ""
+
     def quantized_nodes(self, spec: EngineSpec) -> tuple[str, ...]:  # noqa: ARG002
         """Return the nodes that `spec` quantizes, in the graph's order, by names that ``exclude`` takes."""
         return ()

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
 from pytest_quant.backends import Feeds, Outputs
 from pytest_quant.backends.feeds import match_names
 from pytest_quant.backends.switchable import Range, SwitchableGraph
+from pytest_quant.cache import JsonScalar
 from pytest_quant.clocks import REAL
 from pytest_quant.data import Data
 from pytest_quant.diagnose.ladder import Finding, Ladder, OutOfTimeError, show_range
 from pytest_quant.diagnose.trials import show_change
+from pytest_quant.environment.machine import isa_tier
 from pytest_quant.files import temporary_folder
-from pytest_quant.measure.build import Tools
+from pytest_quant.measure.build import BuiltEngine, Tools
 from pytest_quant.measure.outputs import Replay
 from pytest_quant.measure.pipeline import Measurement
 from pytest_quant.result import AccuracyResult, Cause, RangeRow, Verdict
@@ -81,7 +84,21 @@ def find_cause(
             of_run_s = (REAL.perf_counter() - began_s) / ladder.runs
             if of_run_s * pair.data.n / data.n <= _WHOLE_SHARE * seconds:
                 data = pair.data
-            return _explain(measurement, finding, graph, limits, judge, data)
+            cause = _explain(measurement, finding, graph, limits, judge, data)
+            return _narrow(cause, graph, batches[0], built, tools) if cause.stage == "kernels" else cause
+
+
+def _narrow(cause: Cause, graph: SwitchableGraph, feeds: Feeds, built: BuiltEngine, tools: Tools) -> Cause:
+    """Keep the first part whose kernels differ, and name its products and what runs it again."""
+
+    def keep(folder: Path) -> dict[str, JsonScalar]:
+        return {"tensor": built.backend.keep_part(built.spec, built.folder, feeds, folder)}
+
+    key = {"engine": built.key, "isa": isa_tier()}
+    kept = tools.cache.obtain("kernels", f"kernels of {built.name}", key, keep, shared=False)
+    nodes = next((site.nodes for site in graph.sites if site.tensor == kept.facts["tensor"]), ())
+    replay = f"; the first part that does: python {kept.folder / 'replay.py'}" if kept.facts["tensor"] else ""
+    return replace(cause, nodes=nodes, text=cause.text + replay)
 
 
 def _affordable(measurement: Measurement, seconds: float) -> int:

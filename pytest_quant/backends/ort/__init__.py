@@ -244,6 +244,12 @@ class OrtBackend(Backend):
 
         return open_switchable(spec, folder, work)
 
+    def keep_part(self, spec: EngineSpec, engine: Path, feeds: Feeds, folder: Path) -> str:
+        """Of kernels for the CPU, which other backends of ONNX Runtime do not run."""
+        from pytest_quant.backends.ort.kernel_part import keep_part
+
+        return keep_part(spec, engine, feeds, folder) if self.name == OrtBackend.name else ""
+
     def quantized_nodes(self, spec: EngineSpec) -> tuple[str, ...]:
         """The named nodes that the scheme takes."""
         from pytest_quant.backends.ort.recipe import quantized_nodes
