@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -11,10 +12,6 @@ def holm(p_values: Sequence[float]) -> list[float]:
     Rejecting those at most alpha keeps the probability of one or more false rejections below alpha, whatever the
     dependence between the tests.
     """
-    order = sorted(range(len(p_values)), key=lambda index: p_values[index])
-    adjusted = [0.0] * len(p_values)
-    highest = 0.0
-    for rank, index in enumerate(order):
-        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[index]))
-        adjusted[index] = highest
-    return adjusted
+    order = sorted(range(len(p_values)), key=p_values.__getitem__)
+    steps = (min(1.0, (len(order) - rank) * p_values[index]) for rank, index in enumerate(order))
+    return [adjusted for _, adjusted in sorted(zip(order, accumulate(steps, max), strict=True))]
