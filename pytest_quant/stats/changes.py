@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from pytest_quant.stats.ratio import student_tails
 
 MIN_SEGMENT = 3
+"""Fewest values of a level."""
 
 LENGTHS = (3, 5, 8, 12, 20, 30, 50, 80, 120, 200)
 """Numbers of newest values that are compared with those before; a longer one finds a smaller change, later."""
@@ -53,9 +54,7 @@ class ChangePoint:
     after: float
 
 
-def change_points(
-    values: Sequence[float] | Array, *, significance: float = 0.05, min_segment: int = MIN_SEGMENT
-) -> tuple[ChangePoint, ...]:
+def change_points(values: Sequence[float] | Array, *, significance: float = 0.05) -> tuple[ChangePoint, ...]:
     """Return the changes of level in `values`, in their order.
 
     Those of the first n values are the same whatever comes after them, but for the median of the last level.
@@ -64,7 +63,6 @@ def change_points(
     ----------
     values : finite numbers in the order of time.
     significance : probability of at least one false alarm within `HORIZON` looks, 0..1.
-    min_segment : fewest values of a level, at least 3.
     """
     series = np.asarray(values, dtype=np.float64)
     tests = HORIZON * len(LENGTHS)
@@ -73,9 +71,9 @@ def change_points(
     last = {length: _median(sliding_window_view(series, length)) for length in LENGTHS if length <= series.size}
     borders, p_values = [0], []
     first = _running_medians(series)
-    for n in range(2 * min_segment, series.size + 1):
+    for n in range(2 * MIN_SEGMENT, series.size + 1):
         level = series[borders[-1] : n]
-        lengths = np.array([length for length in LENGTHS if min_segment <= length <= level.size - min_segment])
+        lengths = np.array([length for length in LENGTHS if length <= level.size - MIN_SEGMENT])
         if not lengths.size:
             continue
         middles = first[level.size - lengths], np.array([last[length][n - length] for length in lengths.tolist()])
@@ -84,9 +82,9 @@ def change_points(
         p_value = student_tails(t, level.size - 2.0) * tests if t >= least_t else math.inf
         if p_value > significance:
             continue
-        start = _first_of_new(level, min_segment)
+        start = _first_of_new(level)
         # One or two values that are far off are not a level yet: the next look tells.
-        if level.size - start >= min_segment:
+        if level.size - start >= MIN_SEGMENT:
             borders.append(borders[-1] + start)
             p_values.append(min(p_value, 1.0))
             first = _running_medians(series[borders[-1] :])
@@ -97,8 +95,8 @@ def change_points(
     )
 
 
-def _first_of_new(level: Array, min_segment: int) -> int:
-    """Return the index at which two medians fit `level` best, with at least `min_segment` values before it.
+def _first_of_new(level: Array) -> int:
+    """Return the index at which two medians fit `level` best, with at least `MIN_SEGMENT` values before it.
 
     By least absolute deviations (Bai 1995, Econometric Theory 11, 403-436), which a single far value does not move.
     """
@@ -106,7 +104,7 @@ def _first_of_new(level: Array, min_segment: int) -> int:
     def misfit(split: int) -> float:
         return sum(float(np.abs(side - _median(side)).sum()) for side in (level[:split], level[split:]))
 
-    return min(range(min_segment, level.size), key=misfit)
+    return min(range(MIN_SEGMENT, level.size), key=misfit)
 
 
 _CLIP = 3.0
