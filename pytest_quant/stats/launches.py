@@ -22,6 +22,7 @@ from pytest_quant.result import LatencyFigures, LaunchFigures, LaunchNoise
 from pytest_quant.spec import UNKNOWN, Spread
 from pytest_quant.stats.means import NORMAL_MAD
 
+_NEVER = datetime.min.replace(tzinfo=UTC)
 _GAP = timedelta(hours=1)
 _MOST_SPAN = timedelta(hours=24)
 _SHARE_OF_DIFFERENCES = 0.3
@@ -69,14 +70,10 @@ def days_of(times: Iterable[str]) -> dict[str, int]:
     """
     read = {text: _time(text) for text in set(times)}
     days: dict[str, int] = {}
-    number, first, last = -1, None, None
+    number, first, last = -1, _NEVER, _NEVER
     for text, time in sorted(((text, time) for text, time in read.items() if time is not None), key=itemgetter(1)):
-        goes_on = (
-            first is not None
-            and last is not None
-            and (time.date() == first.date() or (time - last <= _GAP and time - first <= _MOST_SPAN))
-        )
-        if not goes_on:
+        goes_on = time.date() == first.date() or (time - last <= _GAP and time - first <= _MOST_SPAN)
+        if number < 0 or not goes_on:
             number, first = number + 1, time
         days[text], last = number, time
     strange = sorted(text for text, time in read.items() if time is None)
