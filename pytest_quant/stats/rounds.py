@@ -273,16 +273,9 @@ def session_sets(reference: Floats, null: Floats, candidate: Floats, sizes: Sequ
         MEDIAN_EFFICIENCY * NORMAL_MAD * float(np.median(np.abs(values))) * math.sqrt((1.0 + r) / (1.0 - r) / left)
         for values, r in zip(within, alike, strict=True)
     ]
-    figures = zip(ratios, medians(null - reference), medians(candidate), sizes, strict=True)
-    return [
-        SessionSet(
-            *(
-                ValueWithError(float(value), error / math.sqrt(size))
-                for value, error in zip(values, errors, strict=True)
-            )
-        )
-        for *values, size in figures
-    ]
+    values = np.stack([ratios, medians(null - reference), medians(candidate)], axis=1).tolist()
+    of_medians = (np.array(errors) / np.sqrt(sizes)[:, None]).tolist()
+    return [SessionSet(*map(ValueWithError, *of_set)) for of_set in zip(values, of_medians, strict=True)]
 
 
 OF_RATIO = 0.75
