@@ -97,11 +97,9 @@ class LaunchChange:
         variance, freedom, assumed = _variance(of_launches, of_days, self.noise)
         error = math.sqrt(variance + excess)
         used = max(freedom, ASSUMED.freedom) if assumed else freedom
-        if error == 0.0:
-            p_value = 1.0 if value == 0.0 else 0.0
-            return LaunchDifference(value, value, value, freedom, assumed, p_value, 0.0)
         reach = error * student_quantile(confidence, used)
-        p_value = student_tails(abs(value) / error, used)
+        t = abs(value) / error if error else math.inf if value else 0.0
+        p_value = student_tails(t, used)
         return LaunchDifference(value, value - reach, value + reach, freedom, assumed, p_value, error)
 
     def launches_needed(self, limit: float) -> int | None:
