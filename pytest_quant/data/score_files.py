@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import csv
-import itertools
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
@@ -198,13 +197,10 @@ def _read_list(stream: BinaryIO) -> list[object]:
 
 
 def _lines(stream: BinaryIO, name: str) -> Iterator[tuple[str, bytes]]:
-    for number in itertools.count(1):
-        line = stream.readline(MOST_LINE_BYTES + 1)
+    for number, line in enumerate(iter(partial(stream.readline, MOST_LINE_BYTES + 1), b""), 1):
         if len(line) > MOST_LINE_BYTES:
             what = f"{name}, line {number}: it has more than {MOST_LINE_BYTES} bytes"
             raise DataError(what, fix="write one sample in a line")
-        if not line:
-            return
         yield f"{name}, line {number}", line
 
 
