@@ -113,7 +113,7 @@ class Data:
         return self.evaluation_part.batches(batch_size, pad=pad)
 
     def calibration(self, batch_size: int, samples: int | None = None) -> Iterator[Feeds]:
-        """Start a pass over the calibration set, or over `samples` evenly spaced samples of it.
+        """Start a pass over the calibration set, if there is one, or over `samples` evenly spaced samples of it.
 
         Samples of different shapes are in different batches. Where the model fixes its batch size, that size replaces
         `batch_size`, and a batch that is not full is filled up with its last sample; else a batch is not larger than
@@ -121,15 +121,13 @@ class Data:
 
         Raises
         ------
-        DataError : there are no calibration samples; while iterating, when a sample differs from the first pass.
+        DataError : while iterating, when a sample differs from the first pass.
         """
-        if self.calibration_part is None:
-            raise DataError(
-                f"{self.name} has no calibration samples",
-                allowed="a count, a share, or data of the same form without labels",
-                fix="write Dataset.from_arrays(inputs, labels, calibration=100)",
-            )
-        part = self.calibration_part if samples is None else self.calibration_part.space_evenly(samples)
+        part = self.calibration_part
+        if part is None:
+            return iter(())
+        if samples is not None and samples < self.n_calibration:
+            part = part.at(even_indices(self.n_calibration, samples))
         pad = self.fixed_batch_size is not None
         batches = (
             batch.feeds for batch in part.batches(self.fixed_batch_size or self.fit_batch_size(batch_size), pad=pad)
@@ -144,14 +142,15 @@ class Data:
         """Return the data with at most `samples` evenly spaced evaluation samples, held in memory."""
         if samples >= self.n:
             return self
-        return _pick(self, even_indices(self.n, samples), self.evaluation_part.space_evenly(samples).load())
+        indices = even_indices(self.n, samples)
+        return _pick(self, indices, self.evaluation_part.at(indices).load())
 
     def split(self, samples: int) -> tuple[Data, Data]:
         """Return some evaluation samples, held in memory, and others between them, see `split_indices`."""
         both = self.some(5 * samples)
         ours, others = split_indices(both.n, samples)
         part = both.evaluation_part
-        return _pick(both, ours, part.pick_places(ours)), _pick(both, others, part.pick_places(others))
+        return _pick(both, ours, part.at(ours)), _pick(both, others, part.at(others))
 
     def first(self, batch_size: int) -> Feeds:
         """Return the first evaluation samples as one full batch, its last sample repeated if there are too few."""
@@ -179,7 +178,7 @@ class Data:
                 allowed=f"0 to {len(sizes) - 1}: samples that are taken for calibration do not count",
                 fix="leave latency_sample out: the sample of median size is then timed",
             )
-        batches = part.since(index).batches(batch_size, pad=True)
+        batches = part.at(slice(index, None)).batches(batch_size, pad=True)
         feeds = next(batch.feeds for batch in batches if batch.start == 0)
         shapes = {name: array.shape for name, array in feeds.items() if name in self.free}
         return feeds, TimedSample(index, shapes, (min(sizes), max(sizes)))
@@ -213,7 +212,7 @@ def open_data(dataset: Dataset, signature: Signature, model: Model | None = None
     what = dataset.name
     contract = DataContract(
         signature,
-        batch_axes=dict(() if model is None else model.batch_axes),
+        axes=dict((*(() if model is None else model.batch_axes), *dataset.batch_axes)),
         in_arrays=dict(dataset.batch_axes),
         states=frozenset(() if model is None else dict(model.state).values()),
     )
@@ -227,9 +226,7 @@ def open_data(dataset: Dataset, signature: Signature, model: Model | None = None
     evaluated, calibrated = scan.input_hashes, array("Q")
     if isinstance(calibrating, (int, float)):
         taken = even_indices(n, calibration_count(calibrating, n, what))
-        chosen = np.zeros(n, bool)
-        chosen[taken] = True
-        evaluation, calibration = replace(evaluation, chosen=~chosen), replace(evaluation, chosen=chosen)
+        evaluation, calibration = evaluation.at(np.delete(np.arange(n), taken)), evaluation.at(taken)
         evaluated, calibrated = evaluation.pick(scan.input_hashes), calibration.pick(scan.input_hashes)
     elif calibrating is not None:
         apart = replace(dataset, inputs=calibrating, labels=None, calibration=None, name=f"{what}, calibration")
@@ -254,7 +251,7 @@ def open_data(dataset: Dataset, signature: Signature, model: Model | None = None
         evaluation_part=evaluation,
         calibration_part=calibration,
         layout=evaluation.layout,
-        output_axes=contract.named_output_axes,
+        output_axes={each.name: contract.axes[each.name] for each in signature.outputs if each.name in contract.axes},
         free=frozenset(
             tensor.name
             for tensor in signature.inputs
@@ -266,7 +263,7 @@ def open_data(dataset: Dataset, signature: Signature, model: Model | None = None
 def _check_axes(contract: DataContract, what: str) -> None:
     """Raise `DataError` when `batch_axes` names something that the model does not have."""
     names = [tensor.name for tensor in (*contract.signature.inputs, *contract.signature.outputs)]
-    for name in (*contract.batch_axes, *contract.in_arrays):
+    for name in contract.axes:
         if name not in names:
             raise DataError(
                 f"{what}: batch_axes names an input or output that the model does not have",
@@ -312,8 +309,7 @@ def note_overlap(calibrated: array[int], evaluated: array[int], what: str) -> tu
     ------
     DataError : they are more than 10 % of the calibration samples.
     """
-    calibrating = set(calibrated)
-    shared = {value for value in evaluated if value in calibrating}
+    shared = set(calibrated).intersection(evaluated)
     overlap = sum(value in shared for value in calibrated)
     if not overlap:
         return ()

@@ -6,7 +6,7 @@ import hashlib
 import math
 from array import array
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -234,7 +234,7 @@ class SampleSet:
     layout : the batch axis of each input of the model.
     hashes : 64-bit hash of every sample of the data in the first pass, chosen or not.
     sizes : elements of all inputs of every sample, see `Scan`.
-    chosen : mask (samples of the data,) of those that are in this set; ``None`` for all of them.
+    chosen : indices in the data of those that are in this set, in order; ``None`` for all of them.
     label_dtype : int64 or float64; object where labels are kept as given.
     """
 
@@ -245,7 +245,7 @@ class SampleSet:
     layout: Layout
     hashes: array[int] = field(repr=False)
     sizes: array[int] = field(repr=False)
-    chosen: NDArray[np.bool_] | None = None
+    chosen: NDArray[np.intp] | None = None
     label_dtype: type[np.int64 | np.float64 | np.object_] = np.int64
 
     def batches(self, batch_size: int, *, pad: bool) -> Iterator[Batch]:
@@ -274,27 +274,9 @@ class SampleSet:
         """Return the chosen ones of `hashes`, which has one for each sample of the source."""
         return hashes if self.chosen is None else array("Q", np.asarray(hashes)[self.chosen].tobytes())
 
-    def space_evenly(self, k: int) -> SampleSet:
-        """Return at most `k` of the chosen samples, evenly spaced."""
-        chosen = np.ones(len(self.hashes), bool) if self.chosen is None else self.chosen
-        indices = np.flatnonzero(chosen)
-        if k >= len(indices):
-            return self
-        fewer = np.zeros_like(chosen)
-        fewer[indices[even_indices(len(indices), k)]] = True
-        return replace(self, chosen=fewer)
-
-    def pick_places(self, places: list[int]) -> SampleSet:
-        """Return the chosen samples at these places among them."""
-        fewer = np.zeros(len(self.hashes), bool)
-        fewer[(np.arange(len(fewer)) if self.chosen is None else np.flatnonzero(self.chosen))[places]] = True
-        return replace(self, chosen=fewer)
-
-    def since(self, index: int) -> SampleSet:
-        """Return the chosen samples from `index` on."""
-        later = np.ones(len(self.hashes), bool) if self.chosen is None else self.chosen.copy()
-        later[np.flatnonzero(later)[:index]] = False
-        return replace(self, chosen=later)
+    def at(self, places: Sequence[int] | NDArray[np.intp] | slice) -> SampleSet:
+        """Return the chosen samples at these places among them, which ascend."""
+        return replace(self, chosen=(np.arange(len(self.hashes)) if self.chosen is None else self.chosen)[places])
 
     def load(self) -> SampleSet:
         """Return the same samples held in memory, so that no later pass reads a stream again."""
@@ -308,7 +290,7 @@ class SampleSet:
 
     def _cuts(self, arrays: Feeds, batch_size: int, *, pad: bool) -> Iterator[Batch]:
         """Yield batches of samples in memory, without a copy if all are chosen and memory is contiguous."""
-        indices = None if self.chosen is None else np.flatnonzero(self.chosen)
+        indices = self.chosen
         total = len(self.hashes) if indices is None else len(indices)
         for start in range(0, total, batch_size):
             n = min(batch_size, total - start)
@@ -327,14 +309,16 @@ class SampleSet:
 
     def _samples(self) -> Iterator[Sample]:
         """Yield the chosen samples of a new pass; every sample of a stream is compared with the first pass."""
-        position = 0
+        position, wanted = 0, np.ones(len(self.hashes), bool)
+        if self.chosen is not None:
+            wanted = np.isin(np.arange(len(wanted)), self.chosen)
         for block in self.blocks():
             if self.arrays is None:
                 now = hash_rows(block, self.what, position)[1]
                 if now != self.hashes[position : position + block.n]:
                     self._refuse(now, position)
             for inputs, label in block.rows(label_objects=self.label_dtype is np.object_):
-                if self.chosen is None or self.chosen[position]:
+                if wanted[position]:
                     yield inputs, None if label is None else label.astype(self.label_dtype, copy=False)
                 position += 1
         if position < len(self.hashes):

@@ -203,26 +203,19 @@ class DataContract:
     Attributes
     ----------
     signature : inputs and outputs of the model.
-    batch_axes : batch axes in the model that the user names, by input or output name.
-    in_arrays : the same, for axes that hold in the arrays of the data too.
+    axes : batch axes that the user names, by input or output name.
+    in_arrays : those of them that hold in the arrays of the data too, and not in the model alone.
     states : inputs that receive an output of the step before, empty unless samples are sequences.
     """
 
     signature: Signature
-    batch_axes: Mapping[str, int | None]
+    axes: Mapping[str, int | None]
     in_arrays: Mapping[str, int | None]
     states: frozenset[str]
 
-    @property
-    def named_output_axes(self) -> dict[str, int | None]:
-        """Batch axes of outputs that the user names."""
-        names = {tensor.name for tensor in self.signature.outputs}
-        return {name: axis for name, axis in {**self.batch_axes, **self.in_arrays}.items() if name in names}
-
     def layout(self, ranks: Mapping[str, int], where: str) -> Layout:
         """Return the batch axes, given the number of axes of the data's arrays; see `find_layout`."""
-        named = {**self.batch_axes, **self.in_arrays}
-        return find_layout(self.signature, named, ranks, where=where, states=self.states)
+        return find_layout(self.signature, self.axes, ranks, where=where, states=self.states)
 
 
 def open_source(

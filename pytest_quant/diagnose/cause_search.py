@@ -179,7 +179,7 @@ def _explain(
 def _calibration(measurement: Measurement) -> Iterator[Feeds]:
     """Yield the batches that the candidate was calibrated on; none of one that arrived quantized."""
     pair, spec = measurement.bench, measurement.check.candidate
-    if pair.data.calibration_part is not None and spec.quantized is None:
+    if spec.quantized is None:
         yield from map(pair.candidate.feeds, pair.data.calibration(pair.candidate.batch_size, spec.calibration.samples))
 
 
