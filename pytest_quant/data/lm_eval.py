@@ -152,7 +152,9 @@ def read_task_run(file: Path, metric: str, task: str, cluster: object = None) ->
     name, _, wanted = metric.partition(",")
     kinds: dict[str, None] = {}
     answers: list[bytes] = []
+    documents: Counter[str] = Counter()
     for _, row in rows_of(file):
+        documents[str(row.get("doc_id"))] += 1
         if (given := row.get("resps", row.get("filtered_resps"))) is not None:
             answers.append(hashlib.sha256(f"{row.get('doc_id')} {given}".encode(errors="replace")).digest())
         listed = row.get("metrics")
@@ -161,8 +163,12 @@ def read_task_run(file: Path, metric: str, task: str, cluster: object = None) ->
     # Several devices may log the same answers in another order.
     origin = hashlib.sha256(b"".join(sorted(answers))).hexdigest() if answers else ""
     if not kinds and metric:
-        run, metric = _read_unnamed_run(file, name, wanted, task, cluster)
-        return replace(run, origin=origin), metric
+        if wanted not in ("", "none") or documents.total() > len(documents):
+            what = f"{file.name} does not name the filters of its rows, as lm-eval before 0.4.7"
+            fix = f"run a later version; or keep the rows of one filter in the file, and write metric='{name}'"
+            raise DataError(what, value=f"{documents.total()} rows for {len(documents)} documents", fix=fix)
+        run = run_of(file.name, rows_of(file), "doc_id", _key(name), _prompt, task, cluster)
+        return replace(run, origin=origin), f"{name},none"
     fitting = [kind for kind in kinds if not metric or kind == metric or (not wanted and kind.startswith(f"{name},"))]
     if len(fitting) != 1:
         what = f"{file.name} has no metric '{metric}'" if not fitting else f"{file.name} has several metrics"
@@ -176,36 +182,6 @@ def read_task_run(file: Path, metric: str, task: str, cluster: object = None) ->
 
 def _key(metric: str) -> str | dict[str, str]:
     return {"numerator": f"{metric}.0", "denominator": f"{metric}.1"} if metric in OF_SUMS else metric
-
-
-def _read_unnamed_run(file: Path, name: str, wanted: str, task: str, cluster: object) -> tuple[ScoreRun, str]:
-    """Return a run as versions before 0.4.7 logged it: a row for each document and filter, which it does not name.
-
-    Filters come in one order, and the results beside the file have the mean of each: so the nth rows of all documents
-    are those of the filter whose mean is theirs.
-    """
-    turns: dict[int, list[tuple[str, Row]]] = {0: []}
-    seen: Counter[str] = Counter()
-    for place, row in rows_of(file):
-        turns.setdefault(seen[document := str(row.get("doc_id"))], []).append((place, row))
-        seen[document] += 1
-    runs = [run_of(file.name, iter(rows), "doc_id", _key(name), _prompt, task, cluster) for rows in turns.values()]
-    figures = _in(_results(file), "results", task)
-    listed = figures.items() if isinstance(figures, Mapping) else ()
-    told = {kind: value for kind, value in listed if kind.startswith(f"{name},") and isinstance(value, (int, float))}
-    kind = f"{name},{wanted}" if wanted else next(iter(told), f"{name},none")
-    if len(runs) == 1 and {*told, kind} == {kind} and (told or wanted in ("", "none")):
-        return runs[0], kind
-    fitting = [run for run in runs if math.isclose(run.scores.mean(), told.get(kind, math.nan))]
-    if len({run.scores.tobytes() for run in fitting}) == 1 and (wanted or len(told) == 1):
-        return fitting[0], kind
-    fix = f"write metric='{next(iter(told), name)}'"
-    if (wanted and kind in told) or (not told and len(runs) > 1):
-        fix = f"keep the rows of one filter in the file, and write metric='{kind if told else name}'"
-    what = f"{file.name} does not name the filters of its rows, as lm-eval before 0.4.7, nor do the results name them"
-    allowed = ", ".join(told) or f"{name}, where the file has the rows of one filter"
-    found = f"{len(runs)} rows for each document, and metric '{kind}'"
-    raise DataError(what, value=found, allowed=allowed, fix=fix)
 
 
 def _prompt(row: Row) -> str:

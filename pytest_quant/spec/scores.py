@@ -96,8 +96,8 @@ class Scores:
         task : its name, or a list of names; by default all tasks that were run. Several are one family of tests. A
             group, as ``mmlu``, has one score, with its tasks weighed as lm-eval weighs them.
         metric : as the results have it, ``acc``, or with the filter, ``exact_match,strict-match``. It may be left out
-            where a task has one. Rows of versions before 0.4.7 name no filter: theirs is the one whose mean the results
-            beside the file have.
+            where a task has one. Rows of versions before 0.4.7 name no filter: a file of theirs must have the rows of
+            one alone.
         cluster : key of what samples that depend on each other share, as ``doc.subject`` of a document; see
             `from_arrays`.
         deterministic : a run that is repeated gives the same answers, as greedy decoding on one machine may. Then the
