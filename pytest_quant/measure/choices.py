@@ -1,14 +1,19 @@
-"""What a check scores: the outputs that it reads, and the metric that it computes."""
+"""What a check scores: the outputs that it reads, their metrics, and the labels and groups that have limits."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
 
 from pytest_quant.backends import Outputs
 from pytest_quant.data import Data
+from pytest_quant.data.batch import is_object, labels_of, widen
 from pytest_quant.errors import DataError, UsageError, nearest
-from pytest_quant.measure.judged_parts import find_parts
 from pytest_quant.metrics import ResolvedMetric, resolve_metric
+from pytest_quant.metrics.metric import Array
+from pytest_quant.metrics.parts import Parts
 from pytest_quant.spec import PARTS, Check, limits_on
 
 
@@ -121,3 +126,86 @@ def _check_labels(low: float, high: float, outputs: Outputs, output: str) -> Non
             allowed=f"0 to {classes - 1}, for output '{output}' with {classes} classes",
             fix=f"{_name_scores(outputs, output, high)}, or map the labels to the order of the model's classes",
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """An output with its own metric, and the limit on its drop in that metric's unit; ``None`` without one."""
+
+    name: str
+    metric: ResolvedMetric
+    margin: float | None = None
+
+
+def choose_heads(check: Check, data: Data, outputs: Outputs) -> tuple[Head, ...]:
+    """Return the outputs for which the mark names a metric each; none for data that stands in for real samples.
+
+    Parameters
+    ----------
+    check : its metric, a dict by output, and its limits.
+    data : whose first samples show the labels of each output.
+    outputs : of a batch, axis 0 the sample.
+
+    Raises
+    ------
+    UsageError : a metric is not defined for such labels or such an output.
+    DataError : labels are no dicts by output, and there are several.
+    """
+    if not isinstance(check.metric, Mapping) or check.dataset.stands_in:
+        return ()
+    labels, drops = next(data.batches(32)).labels, check.limits.drops
+    heads = []
+    for name, metric in check.metric.items():
+        own = None if labels is None else labels_of_head(labels, name, alone=len(check.metric) == 1)
+        kind = "none" if own is None else "object" if is_object(own) else "float" if own.dtype.kind == "f" else "int"
+        found = resolve_metric(metric, kind, outputs[name].shape, "" if own is None else type(own[0]).__name__)
+        heads += [] if found is None else [Head(name, found, drops.get(name))]
+    return tuple(heads)
+
+
+def labels_of_head(labels: Array, name: str, *, alone: bool) -> Array:
+    """Return the labels (n, ...) of one output: from dicts by output, or all of them for an output that is alone.
+
+    Raises
+    ------
+    DataError : a label has none for this output.
+    """
+    has_own = [isinstance(label, Mapping) and name in label for label in labels] if is_object(labels) else [False]
+    if alone and not any(has_own):
+        return labels
+    if not all(has_own):
+        raise DataError(
+            f"a label has none for output '{name}', which has a metric of its own",
+            value=f"{labels[has_own.index(False)]!r:.100}",
+            allowed="a dict by output for each sample",
+            fix=f"give arrays by output, Dataset.from_arrays(inputs, {{'{name}': ..., ...}})",
+        )
+    what = f"labels of '{name}'"
+    return widen(labels_of([label[name] for label in labels], len(labels), what), what)
+
+
+def find_parts(check: Check, data: Data) -> Parts:
+    """Return the parts of `data` whose drop the mark limits; groups that it does not limit are clusters.
+
+    Samples that only stand in for real ones have no parts, see `Dataset.placeholder`.
+
+    Raises
+    ------
+    UsageError : the mark limits labels or groups, and the data has none.
+    """
+    drops = {} if check.dataset.stands_in else check.limits.drops
+    if "group" in drops and data.groups is None:
+        raise UsageError(
+            f"max_drop limits each group, and {data.name} has none",
+            fix="give the group of each sample: Dataset.from_arrays(inputs, labels, groups=groups)",
+        )
+    if "label" in drops:
+        first = next(data.batches(1)).labels
+        if first is None or first.dtype.kind not in "iub" or first.size != 1:
+            raise UsageError(
+                f"max_drop limits each label, and {data.name} has no class index for each sample",
+                value=f"{data.labels} labels" + ("" if first is None else f" of shape {('n', *first.shape[1:])}"),
+                fix="give integers (n,) as labels; or limit groups of samples, max_drop={'group': 2.0} with "
+                "Dataset.from_arrays(inputs, labels, groups=groups)",
+            )
+    return Parts(drops.get("label"), drops.get("group"), data.groups, np.asarray(data.input_hashes))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pytest_quant.backends import Outputs
-from pytest_quant.measure.heads import Head, labels_of_head
+from pytest_quant.measure.choices import Head, labels_of_head
 from pytest_quant.metrics.channels import split
 from pytest_quant.metrics.classes import IGNORED, ClassError, WordAgreement, are_probabilities, is_text, token_labels
 from pytest_quant.metrics.drop import PairedStatistics

@@ -15,7 +15,7 @@ from pytest_quant.clocks import REAL
 from pytest_quant.data import Data
 from pytest_quant.measure.batching import SELF_ROUNDING, OpenEngine, find_batching
 from pytest_quant.measure.build import Tools, build_engine, export_spec
-from pytest_quant.measure.choices import choose_metric, choose_output
+from pytest_quant.measure.choices import Head, choose_heads, choose_metric, choose_output, find_parts
 from pytest_quant.measure.engines import (
     TimingSubject,
     add_inputs,
@@ -28,8 +28,6 @@ from pytest_quant.measure.engines import (
     use_single_steps,
 )
 from pytest_quant.measure.evaluation import evaluate
-from pytest_quant.measure.heads import Head, choose_heads
-from pytest_quant.measure.judged_parts import find_parts
 from pytest_quant.measure.model_kinds import note_halves, refuse_other_floats, refuse_quantized
 from pytest_quant.measure.outputs import Chunk, pair_outputs, read_outputs, record_outputs, run_over
 from pytest_quant.measure.resources import AddedMemory, Energy, find_resources, measure_energy

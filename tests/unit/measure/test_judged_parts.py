@@ -10,7 +10,7 @@ import pytest
 
 from pytest_quant.data import open_data
 from pytest_quant.errors import UsageError
-from pytest_quant.measure.judged_parts import find_parts
+from pytest_quant.measure.choices import find_parts
 from pytest_quant.metrics.parts import Parts
 from pytest_quant.spec import Dataset, Limits
 from tests.unit.data.samples import ONE, numbers
