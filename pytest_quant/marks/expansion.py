@@ -11,8 +11,7 @@ import pytest
 from pytest_quant.backends import TF32, get_backend, set_tf32
 from pytest_quant.errors import UsageError
 from pytest_quant.marks import NAME
-from pytest_quant.marks.keys import LISTABLE, MarkKeys, ModelSource, check_names, read
-from pytest_quant.marks.score_keys import check_alone, check_scores
+from pytest_quant.marks.keys import LISTABLE, MarkKeys, ModelSource, check_alone, check_names, check_scores, read
 from pytest_quant.spec import (
     ARRIVING,
     QUANTIZED_PRECISIONS,

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_quant import UsageError
-from pytest_quant.marks.keys import KEYS, read
-from pytest_quant.marks.score_keys import check_alone, check_scores
+from pytest_quant.marks.keys import KEYS, check_alone, check_scores, read
 from pytest_quant.spec import LIMITS, OWN_SCORES, Calibration, ChannelGroup, Limits
 
 NUMBERS = [field.name for field in fields(Limits) if field.name in KEYS]

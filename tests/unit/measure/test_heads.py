@@ -10,11 +10,9 @@ import pytest
 from sklearn.metrics import jaccard_score
 
 from pytest_quant.errors import DataError, QuantError, UsageError
-from pytest_quant.marks.keys import read
-from pytest_quant.marks.score_keys import check_scores
-from pytest_quant.measure.choices import choose_metric, choose_output
+from pytest_quant.marks.keys import check_scores, read
+from pytest_quant.measure.choices import Head, choose_heads, choose_metric, choose_output, labels_of_head
 from pytest_quant.measure.evaluation import OutputPair, evaluate
-from pytest_quant.measure.heads import Head, choose_heads, labels_of_head
 from pytest_quant.metrics import Metric, resolve_metric
 from pytest_quant.metrics.drop import PairedStatistics
 from pytest_quant.result import AccuracyResult
