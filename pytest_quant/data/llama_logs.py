@@ -12,8 +12,6 @@ from pytest_quant.data.score_files import ScoreRun, run_of
 from pytest_quant.errors import DataError
 from pytest_quant.files import file_errors, read_file
 
-MOST_LOG_BYTES = 64_000_000
-
 _NUMBER = r"(-?\d+\.\d+|-?nan|-?inf)"
 _CHUNK = re.compile(rf"\[(\d+)\]{_NUMBER},")
 _ROW = re.compile(r"^ *(\d+)" + rf" +{_NUMBER} +\S+ +{_NUMBER}(?: +%)?" * 5, re.MULTILINE)
@@ -37,7 +35,7 @@ def read_llama_log(path: Path, figure: str) -> tuple[ScoreRun, ScoreRun | None]:
     DataError : the file cannot be read, or does not have the figure of all chunks.
     """
     with file_errors(DataError, f"{path} cannot be read", "look whether the run that writes it has ended"):
-        text = read_file(path, MOST_LOG_BYTES).decode("utf-8", "replace")
+        text = read_file(path, 64_000_000).decode("utf-8", "replace")
     rows = _ROW.findall(text)
     chunks = rows or (_CHUNK.findall(text) if figure == "perplexity" else [])
     told = _CHUNKS.search(text)

@@ -153,7 +153,6 @@ def _quiet() -> Iterator[None]:
             gc.enable()
 
 
-_FASTER = 0.03
 _BLOCKS = 3
 _MAX_RUNS = 1000
 _SLACK = 2.0
@@ -188,7 +187,7 @@ def warm_up(timer: Timer, plan: LatencyPlan, clock: Clock, share: float = 1.0) -
     medians = [float(first.cold_ns)]
     while (runs := min(_runs(medians[-1], plan), int((until - clock()) / medians[-1]) - 1)) >= 1:
         medians.append(statistics.median(timer(runs).runs_ns))
-        if len(medians) > _BLOCKS and min(medians[-2:]) >= (1.0 - _FASTER) * min(medians[1:-2]):
+        if len(medians) > _BLOCKS and min(medians[-2:]) >= 0.97 * min(medians[1:-2]):
             break
     return first, medians[-1]
 

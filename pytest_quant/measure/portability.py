@@ -23,14 +23,9 @@ from pytest_quant.measure.pipeline import EnginePair, Measurement
 from pytest_quant.result import AccuracyResult, Portability
 from pytest_quant.verdict import Judge
 
-_MEASURED, _SIMULATED = 64, 16
-"""Most samples that run on an older processor, and that are simulated."""
-
 _SIMULATED_MACS, _EMULATED_MACS = 20e6, 40e9
 """Most multiply-accumulates of a sample that is simulated, which takes some ms for a million; and of all samples that
 run on an older processor, but for the fewest, which takes a minute or two under QEMU."""
-
-_LONGEST_S = 600.0
 
 _KEPT_BYTES = 256 << 20
 """Of the outputs of all these samples."""
@@ -71,7 +66,7 @@ def find_portability(measurement: Measurement, opened: OpenEngine, judge: Judge,
     pair = replace(measurement.bench, candidate=opened)
     macs = sum(op.macs or 0 for op in measurement.coverage.by_op) / pair.latency_batch_size
     if built.spec.cpus in ("any", "avx2"):
-        most = max(8, min(_MEASURED, int(_EMULATED_MACS / max(macs, 1.0))))
+        most = max(8, min(64, int(_EMULATED_MACS / max(macs, 1.0))))
         return _measure(pair, older, unknown, judge, tools, most)
     unknown = replace(unknown, reason="sums of two products may pass 16 bits: cpus='any' measures what that does")
     # Small models take no time, and large ones would take more than the rest of the check.
@@ -103,7 +98,7 @@ def _measure(
 
     def run_there(batches: list[Batch]) -> list[Outputs]:
         feeds = [batch.feeds for batch in batches]
-        return older.run(built.evaluation_engine.spec, built.folder, feeds, _LONGEST_S)
+        return older.run(built.evaluation_engine.spec, built.folder, feeds, 600.0)
 
     data = pair.data.some(_fitting(pair.candidate, most))
     with tools.steps.show(f"running {built.name} on {data.n} samples on a processor without VNNI: {older.name}"):
@@ -129,7 +124,7 @@ def _simulate(pair: EnginePair, unknown: Portability, judge: Judge, cache: Cache
             with engine:
                 return run_batches(engine, batches)
 
-    data = pair.data.some(_fitting(pair.candidate, _SIMULATED))
+    data = pair.data.some(_fitting(pair.candidate, 16))
     try:
         runs = _run_few(pair.candidate, data, cache, "saturating sums", run_saturating)
     except QuantError:

@@ -71,8 +71,6 @@ def _held_mb(device: str) -> float | None:
     return process_memory_mb(device)
 
 
-_REPEAT_S, _REPEATS, _MOST_REPEATS = 5.0, 3, 6
-
 Energy: TypeAlias = tuple[float, Interval | None]
 """Millijoules of one run and their 95 % interval, which is ``None`` where they were measured only once."""
 
@@ -123,7 +121,7 @@ def measure_energy(
     ``None`` where the counter cannot be read, or stands still.
     """
     # Without a limit on energy: one repeat, which has no interval.
-    repeat_s, most = (0.5, 1) if limit_mj is None else (_REPEAT_S, _MOST_REPEATS)
+    repeat_s, most = (0.5, 1) if limit_mj is None else (5.0, 6)
     started = clock()
     call()  # it may load or compile, and says nothing about the next ones
     began, batch = clock(), 0
@@ -150,7 +148,7 @@ def measure_energy(
         # The true energy may lie below or above by `unsure` of itself, not of the figure.
         slacks_mj.append(repeats_mj[-1] * unsure / (1.0 - unsure))
         mj, span = _figure(repeats_mj, slacks_mj)
-        enough = len(repeats_mj) == _REPEATS and span is not None and _is_decided(mj, span, limit_mj)
+        enough = len(repeats_mj) == 3 and span is not None and _is_decided(mj, span, limit_mj)
         # No further repeat is begun that would end after a minute.
         if enough or len(repeats_mj) == most or end.at_s - started + took_s > 60.0:
             return mj, span

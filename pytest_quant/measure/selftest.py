@@ -30,9 +30,6 @@ from pytest_quant.stats.ratio import student_quantile
 from pytest_quant.stats.rounds import Floats, Looks, judge_ratio
 
 _SAMPLES, _CALIBRATION = 8, 4
-_PLAN = LatencyPlan(min_rounds=40, max_rounds=40, max_s=30.0)
-"""As many rounds as an ordinary check has at most, whatever they show."""
-
 _FEWEST_ROUNDS = 8
 
 FEWEST_LAUNCHES = 3
@@ -54,7 +51,8 @@ class Effort:
     launches: int = 20
     budget_s: float | None = None
     kinds: tuple[Workload, ...] = field(default=WORKLOADS)
-    plan: LatencyPlan = _PLAN
+    # As many rounds as an ordinary check has at most, whatever they show.
+    plan: LatencyPlan = field(default=LatencyPlan(min_rounds=40, max_rounds=40, max_s=30.0))
 
 
 WHOLE = Effort()

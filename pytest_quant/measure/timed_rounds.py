@@ -62,27 +62,14 @@ class Reopening:
     def waits_for_memory(self, run_ns: float) -> bool:
         """Whether a run of so many nanoseconds waits for its weights most of the time, so that their places matter."""
         fetched = self.weights_bytes / max(run_ns, 1.0)  # bytes per nanosecond are GB per second
-        # Half of what one core gets from the memory, or the cache that all share, of servers of the last ten years.
-        return self.weights_bytes > NEAR_BYTES and fetched > 5.0
+        # The cache next to a core holds 0.25 to 3 MB; 5 GB/s are half of what one core gets from the memory, or the
+        # cache that all share, of servers of the last ten years.
+        return self.weights_bytes > 4_000_000 and fetched > 5.0
 
-
-NEAR_BYTES = 4_000_000
-"""The cache next to a core holds 0.25 to 3 MB."""
 
 _FROM_MEMORY = Spread(0.03, 4.0)
 """What sessions that wait for their weights differ by, where nothing else is known: 2 to 4 % were measured on pages of
 2 MB, and up to 8 % on those of 4 KB."""
-
-_MOST_ROUNDS = 400
-"""Of a set of engines that wait for their weights, whose blocks are short: what neighbours take of the memory changes
-within tenths of a second, so that runs next to each other are compared."""
-
-_REFILL_S = 0.01
-"""After a switch to an engine that waits for its weights, runs become faster for eight to ten of a millisecond: what
-the engine before it read leaves the cache that all share by and by. In a program of one engine it never comes there."""
-
-_REFILL_SHARE, _REFILLED = 0.25, 5
-"""The share of a block that this takes at most, where the time is shared by so many times the fewest rounds."""
 
 
 def measure(
@@ -134,8 +121,10 @@ def measure(
     if waits:
         # From run to run of a block more of the weights lie in the cache that the last engine had filled.
         runs = [min(runs)] * len(runs)
-        block_s = left_s / (len(timers) * max(of_tails, _REFILLED * plan.min_rounds))
-        plan = replace(plan, refill_s=min(_REFILL_S, _REFILL_SHARE * block_s))
+        block_s = left_s / (len(timers) * max(of_tails, 5 * plan.min_rounds))
+        # After a switch runs become faster for eight to ten of a millisecond: what the engine before read leaves the
+        # cache that all share by and by. In a program of one engine it never comes there.
+        plan = replace(plan, refill_s=min(0.01, 0.25 * block_s))
         timers = _timers(calls, clock, plan)
     if _round_ns(runs, run_ns, plan) * plan.min_rounds > left_s * NS_PER_S:
         # One engine is too slow for its share of the time: more rounds are worth more than more runs of the others.
@@ -170,7 +159,8 @@ def _plan_for_memory(plan: LatencyPlan) -> LatencyPlan:
     return replace(
         plan,
         min_runs=1,
-        max_rounds=max(plan.max_rounds, _MOST_ROUNDS),
+        # What neighbours take of the memory changes within tenths of a second, so that blocks are short and many.
+        max_rounds=max(plan.max_rounds, 400),
         sessions=replace(_FROM_MEMORY, sd=max(plan.sessions.sd, _FROM_MEMORY.sd)),
     )
 

@@ -146,11 +146,6 @@ def _write_job(job: TimingJob) -> Iterator[Path]:
         yield file
 
 
-TIME_FREEDOM = 1.0
-"""Degrees of freedom that the noise between sessions is worth for a time, which also varies by all that a reference
-beside it cancels."""
-
-
 def next_look(made: int, wanted: int | Literal["auto"], is_in_doubt: bool) -> int:
     """Return the number of launches to reach before judging again; 0 means stop.
 
@@ -253,7 +248,8 @@ def join_launches(latency: LatencyResult, results: Sequence[LatencyResult], conf
     ratio = mean_of_launches(logs, errors, spread_of_share, confidence=confidence, draws=draws)
     logs = [math.log(each.candidate_p50_ms) for each in results]
     errors = [median_with_error(np.log(each.candidate.medians_ns).tolist()).error for each in results]
-    spread_of_time = replace(spread_of_share, freedom=TIME_FREEDOM)
+    # A time also varies by all that a reference beside it cancels.
+    spread_of_time = replace(spread_of_share, freedom=1.0)
     p50 = mean_of_launches(logs, errors, spread_of_time, confidence=confidence, draws=draws)
     over = OverLaunches(
         launches=len(results),

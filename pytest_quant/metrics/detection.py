@@ -19,9 +19,6 @@ from pytest_quant.metrics.metric import Array, ResolvedMetric, ratio_metric
 
 _THRESHOLDS = np.linspace(0.5, 0.95, 10)
 _RECALLS = np.linspace(0.0, 1.0, 101)
-_MOST_FOUND = 100
-_CONFIDENT = 0.5
-_MOST_CLASSES = 1 << 32
 
 
 class _Boxes(NamedTuple):
@@ -42,7 +39,7 @@ class _Boxes(NamedTuple):
 
     def keys(self) -> Array:
         """Return a number for each, in rising order, that is equal for boxes of one picture and class."""
-        return np.asarray(self.pictures * _MOST_CLASSES + self.classes)
+        return np.asarray(self.pictures * 2**32 + self.classes)
 
 
 def _sorted(pictures: Array, classes: Array, corners: Array, scores: Array, crowd: Array) -> _Boxes:
@@ -157,7 +154,7 @@ def _pictures(outputs: Mapping[str, Array], labels: Array, thresholds: Array) ->
     """Return for each picture (n,) the bytes of its records: of its detections, and of the boxes to find."""
     found, wanted = _read_detections(outputs), _read_annotations(labels)
     keys = found.keys()
-    found = found.only(np.arange(len(keys)) - np.searchsorted(keys, keys) < _MOST_FOUND)
+    found = found.only(np.arange(len(keys)) - np.searchsorted(keys, keys) < 100)
     hit, in_crowd = _match(found, wanted, thresholds)
     wanted = wanted.only(~wanted.crowd)
     records = np.zeros(len(found.classes) + len(wanted.classes), _record(len(thresholds)))
@@ -233,7 +230,7 @@ AVERAGES = _average("map", _THRESHOLDS), _average("map50", _THRESHOLDS[:1])
 
 def _kept(outputs: Mapping[str, Array], reference: Mapping[str, Array], thresholds: Array) -> Array:
     """Return for each picture how many confident boxes of the reference are kept, and how many there are: (n, 2)."""
-    found, wanted = (boxes.only(boxes.scores >= _CONFIDENT) for boxes in map(_read_detections, (outputs, reference)))
+    found, wanted = (boxes.only(boxes.scores >= 0.5) for boxes in map(_read_detections, (outputs, reference)))
     hit, _ = _match(found, wanted, thresholds)
     n = len(next(iter(outputs.values())))
     kept = found.pictures[hit[:, 0]], wanted.pictures

@@ -31,11 +31,6 @@ from pytest_quant.stats.paired import (
 # What one bootstrap may take. A slower one has fewer resamples, of a few fixed counts: on machines where the same count
 # fits, equal data give an equal interval.
 MOST_S = 120.0
-# One of a metric that prepares itself for it has the most resamples that fit into this, and the fewest at any rate.
-_PREPARED_S = 15.0
-
-_FAR = 2.0
-"""Distance of a limit from the drop, over that of an end of its interval, from which more resamples do not decide."""
 
 Sides: TypeAlias = tuple[Array, Array]
 """Statistics of a metric for the same samples, of reference and candidate."""
@@ -341,12 +336,14 @@ def _bootstrap(
         # Another process may interrupt one of the calls.
         score_s = min(timeit.repeat(lambda: aggregate(better), timer=REAL.perf_counter, number=1, repeat=2))
         if metric.prepare is not None:
-            quick = (effort for effort in efforts if effort.lasts_s(score_s, len(better)) <= _PREPARED_S)
+            # The most resamples that fit into the time, and the fewest at any rate.
+            quick = (effort for effort in efforts if effort.lasts_s(score_s, len(better)) <= 15.0)
             efforts = tuple(quick) or efforts[-1:]
         fitting = [effort for effort in (DECIDING, *efforts) if effort.lasts_s(score_s, len(better)) <= MOST_S]
         most = f"of {efforts[0].resamples} resamples of the drop"
         drops = drawn(DECIDING) if metric.costly and margin is not None and fitting else None
-        if drops and margin is not None and abs(margin - drop) > _FAR * max(drops.high - drop, drop - drops.low):
+        # So far from the limit more resamples do not decide.
+        if drops and margin is not None and abs(margin - drop) > 2.0 * max(drops.high - drop, drop - drops.low):
             note = f"{DECIDING.resamples} {most}: max_drop is far from it"
         else:
             drops = drawn(fitting[1]) if fitting[1:] else None

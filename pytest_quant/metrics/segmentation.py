@@ -11,7 +11,6 @@ from pytest_quant.errors import UsageError
 from pytest_quant.metrics.metric import Array, ResolvedMetric
 
 _VOID = 255
-_MOST = 256
 
 
 def _areas(outputs: Array, labels: Array) -> Array:
@@ -27,7 +26,7 @@ def _areas(outputs: Array, labels: Array) -> Array:
     UsageError : the maps differ in size, or hold a class that does not exist.
     """
     are_scores = outputs.dtype.kind == "f" and outputs.ndim > 1
-    classes, ours = (outputs.shape[1], outputs.argmax(axis=1)) if are_scores else (_MOST, outputs)
+    classes, ours = (outputs.shape[1], outputs.argmax(axis=1)) if are_scores else (256, outputs)
     if ours.size != labels.size:
         raise UsageError(
             "the metric 'miou' compares maps of classes of one size",

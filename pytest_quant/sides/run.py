@@ -32,7 +32,6 @@ IMPORTED = "imported.json"
 """File with the names of the modules that a run imported from the user's checkout."""
 
 _KEPT = ("PYTEST_PLUGINS", "PYTEST_DISABLE_PLUGIN_AUTOLOAD")
-_DROPPED = ("PYTEST_", "COV_CORE_")
 _PYTEST = "import sys; from pytest_quant.host import end_with_parent as w; w(); import pytest; sys.exit(pytest.main())"
 """``python -m pytest``, which ends with the run that started it, where that is killed."""
 
@@ -213,7 +212,7 @@ def _environment(tree: Tree, invocation: Invocation, python: str) -> dict[str, s
         name: value
         for name, value in os.environ.items()
         if name in _KEPT
-        or not (name.startswith(_DROPPED) or name in LOCAL_VARIABLES)
+        or not (name.startswith(("PYTEST_", "COV_CORE_")) or name in LOCAL_VARIABLES)
         # What is ours is called PYTEST_QUANT.
         or name.startswith("PYTEST_QUANT_")
     }

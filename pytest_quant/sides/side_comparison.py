@@ -31,12 +31,6 @@ from pytest_quant.stats.launch_difference import percent
 LIMIT_PCT = 5.0
 """Largest slow-down in percent of a test whose mark names none."""
 
-_SHIFTS = ("max_slowdown", "max_p50_increase")
-"""Limits of a mark on a slow-down in percent, whichever is smaller."""
-
-_ON_ANSWERS = limits_on("score", "accuracy", "output")
-"""Limits that one run alone judges, on what the candidate answers."""
-
 Times: TypeAlias = Callable[..., PairedTimes]
 """Times one test of both sides, see `PairTimer`."""
 
@@ -111,7 +105,9 @@ def _judge_by_limits(row: Row, matched: Pair) -> Row:
         row = replace(row, outcome=outcome, notes=(*row.notes, f"max_drop_increase {allowed:g}"))
     held = {verdict.limit for verdict in base.verdicts or () if verdict.status is not Status.FAIL}
     broken = [verdict.limit for verdict in head.verdicts or () if verdict.status is Status.FAIL]
-    newly = [limit for limit in broken if limit in held and limit.partition("[")[0] in _ON_ANSWERS]
+    # Those that one run alone judges, on what the candidate answers.
+    on_answers = limits_on("score", "accuracy", "output")
+    newly = [limit for limit in broken if limit in held and limit.partition("[")[0] in on_answers]
     if row.outcome is Outcome.WORSE and newly:
         note = f"{', '.join(newly)} held at the base"
         return replace(row, outcome=Outcome.REGRESSION, notes=(*row.notes, note))
@@ -137,7 +133,8 @@ def _other_rows(matched: Pair, base: SideResult, head: SideResult, times: Times,
         yield replace(row, notes=("the same engine on both sides: not timed",))
         return
     allowed = _limits(now)
-    named = [allowed[name] for name in _SHIFTS if name in allowed] if terms.by_mark else []
+    shifts = ("max_slowdown", "max_p50_increase")
+    named = [allowed[name] for name in shifts if name in allowed] if terms.by_mark else []
     limit_pct = min(named) if named else terms.limit_pct
     same_reference = (
         was.digests.get("reference_engine") == now.digests.get("reference_engine")

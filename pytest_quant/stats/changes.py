@@ -107,13 +107,6 @@ def _first_of_new(level: Array) -> int:
     return min(range(MIN_SEGMENT, level.size), key=misfit)
 
 
-_CLIP = 3.0
-"""Values further from the median of their side, in standard deviations, count as that far."""
-
-_MAD_TO_SD = 1.4826
-_MOST_CORRELATED = 0.95
-
-
 def _step_t(level: Array, lengths: NDArray[np.intp], middles: tuple[Array, Array]) -> Array:
     """Return the t of equal levels before and after, of values that may resemble their predecessors.
 
@@ -135,7 +128,8 @@ def _step_t(level: Array, lengths: NDArray[np.intp], middles: tuple[Array, Array
     counts = n - lengths, lengths
     is_after = np.arange(n) >= counts[0][:, None]
     middle = np.where(is_after, middles[1][:, None], middles[0][:, None])
-    reach = (_CLIP * _MAD_TO_SD * math.sqrt(n / (n - 2)) * _median(np.abs(level - middle)))[:, None]
+    # Values further from the median of their side than three standard deviations count as that far.
+    reach = (3.0 * 1.4826 * math.sqrt(n / (n - 2)) * _median(np.abs(level - middle)))[:, None]
     reach = np.where(reach > 0.0, reach, np.inf)
     values = np.clip(level, middle - reach, middle + reach)
     before, after = (
@@ -147,7 +141,7 @@ def _step_t(level: Array, lengths: NDArray[np.intp], middles: tuple[Array, Array
     power = np.where(is_flat, 1.0, power)
     t = apart / np.sqrt(power / (n - 2) * (1.0 / counts[0] + 1.0 / counts[1]))
     seen = (rest[:, 1:] * rest[:, :-1]).sum(axis=1) / power
-    correlation = np.clip((n * seen + 2.0) / (n - 4.0), 0.0, _MOST_CORRELATED)
+    correlation = np.clip((n * seen + 2.0) / (n - 4.0), 0.0, 0.95)
     of_flat = np.where(apart <= _ROUNDING * largest, 0.0, np.inf)
     return np.where(is_flat, of_flat, t * np.sqrt((1.0 - correlation) / (1.0 + correlation)))
 

@@ -26,12 +26,6 @@ ASSUMED = Spread(0.03, 5.0)
 """From day to day, where nothing is known of it: sessions of one model on one machine mostly differ by 0.4 to 0.6 %,
 and by 3 % where their memory lies otherwise."""
 
-MOST_LAUNCHES = 40
-"""More launches of one head are never proposed."""
-
-_WORTH = 0.8
-_CANCELLED = 1e-9
-
 
 @dataclass(frozen=True, slots=True)
 class LaunchDifference:
@@ -106,7 +100,7 @@ class LaunchChange:
         """Return how many more launches of the head on its last day would put the interval on one side of a limit.
 
         The variances are taken to stay as they are, and the difference to come nearer to the limit by the standard
-        error of what the mean of the head moves. ``None`` where no number up to `MOST_LAUNCHES` does, because what
+        error of what the mean of the head moves. ``None`` where no number up to 40 does, because what
         differs from day to day, or the base, is the larger part of the noise.
 
         Parameters
@@ -120,7 +114,7 @@ class LaunchChange:
             moved = math.sqrt(_within(self.noise).variance * (1.0 / known - 1.0 / (known + more)))
             return outcome.knows_noise and not outcome.low - moved <= limit <= outcome.high + moved
 
-        return next(filter(decides, range(1, MOST_LAUNCHES + 1)), None)
+        return next(filter(decides, range(1, 41)), None)
 
     def narrows_with(self, more: int) -> bool:
         """Return whether `more` launches of the head on its last day are worth their time.
@@ -129,7 +123,7 @@ class LaunchChange:
         number of launches of one day narrows.
         """
         now, then = self.difference(), self._with_more(more)
-        return then.knows_noise and (not now.knows_noise or then.high - then.low <= _WORTH * (now.high - now.low))
+        return then.knows_noise and (not now.knows_noise or then.high - then.low <= 0.8 * (now.high - now.low))
 
     def _with_more(self, more: int) -> LaunchDifference:
         """Return the difference with so many more launches of the head on its last day, as they are expected."""
@@ -175,7 +169,7 @@ class LaunchChange:
         )
         days = float(of_days @ of_days)
         squares = float(np.sum(weights**2 / counts))
-        return float(weights @ means), squares, days if days > _CANCELLED else 0.0, float(excess)
+        return float(weights @ means), squares, days if days > 1e-9 else 0.0, float(excess)
 
 
 def _within(noise: LaunchNoise) -> Spread:

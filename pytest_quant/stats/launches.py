@@ -23,18 +23,6 @@ from pytest_quant.spec import UNKNOWN, Spread
 from pytest_quant.stats.means import NORMAL_MAD
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
-_GAP = timedelta(hours=1)
-_MOST_SPAN = timedelta(hours=24)
-_SHARE_OF_DIFFERENCES = 0.3
-"""Degrees of freedom of a variance from the median of successive differences, by their number: simulated on normal
-values for 5 to 60 days, 0.31 to 0.49."""
-
-_FEWEST_SERIES = 3
-"""With fewer a machine cannot be told from a model, and nothing is borrowed."""
-
-_COMMON_FREEDOM = 4.0
-"""Degrees of freedom that the noise of other series is worth to one of them: models differ in it by twice as much or by
-half, so that a handful of launches of its own soon count for more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +60,8 @@ def days_of(times: Iterable[str]) -> dict[str, int]:
     days: dict[str, int] = {}
     number, first, last = -1, _NEVER, _NEVER
     for text, time in sorted(((text, time) for text, time in read.items() if time is not None), key=itemgetter(1)):
-        goes_on = time.date() == first.date() or (time - last <= _GAP and time - first <= _MOST_SPAN)
+        soon = time - last <= timedelta(hours=1) and time - first <= timedelta(hours=24)
+        goes_on = time.date() == first.date() or soon
         if number < 0 or not goes_on:
             number, first = number + 1, time
         days[text], last = number, time
@@ -127,7 +116,8 @@ def noise_of_steps(levels: Sequence[Sequence[Launch]]) -> LaunchNoise:
     days = group_by_day([launch for launches in levels for launch in launches])
     means = [statistics.fmean(values) for values in days.values()]
     steps = [abs(after - before) for before, after in itertools.pairwise(means)]
-    freedom = _SHARE_OF_DIFFERENCES * len(steps)
+    # Simulated on normal values for 5 to 60 days each difference is worth 0.31 to 0.49 degrees of freedom.
+    freedom = 0.3 * len(steps)
     between = Spread(NORMAL_MAD * statistics.median(steps) / math.sqrt(2.0), freedom) if steps else UNKNOWN
     per_day = statistics.harmonic_mean(list(map(len, days.values()))) if days else 1.0
     return replace(within, between=between, per_day=per_day)
@@ -167,11 +157,13 @@ def pool(spreads: Sequence[Spread], most_freedom: float) -> Spread:
     A spread with four degrees of freedom at most; an unknown one for fewer than three series.
     """
     measured = [spread for spread in spreads if spread.freedom > 0.0]
-    if len(measured) < _FEWEST_SERIES:
+    # With fewer a machine cannot be told from a model.
+    if len(measured) < 3:
         return UNKNOWN
     squares = math.fsum(spread.freedom * spread.variance for spread in measured)
     mean = _mean_square(squares, math.fsum(spread.freedom for spread in measured))
-    return replace(mean, freedom=min(_COMMON_FREEDOM, most_freedom))
+    # Models differ by twice as much or by half, so that a handful of launches of its own soon count for more.
+    return replace(mean, freedom=min(4.0, most_freedom))
 
 
 def moderate_spread(own: Spread, prior: Spread) -> Spread:

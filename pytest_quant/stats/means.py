@@ -82,9 +82,6 @@ LOOK_CONFIDENCE = 1.0 - 0.0213
 """Of the interval at each of these looks, so that all three together err in 5 %: the same level at each look (Pocock
 1977, Biometrika 64, 191-199, where it is 0.0221 for looks that are equally far apart, and holds for t tests too)."""
 
-MIN_FREEDOM_FOR_POOLING = 5
-"""Degrees of freedom of launches below which their mean claims no more than one of them could."""
-
 
 def mean_of_launches(
     values: Sequence[float], errors: Sequence[float], spread: Spread, *, confidence: float = 0.95, draws: int = 0
@@ -121,7 +118,7 @@ def mean_of_launches(
     variance = (spread.freedom * expected + shown) / freedom
     reach = student_quantile(confidence, freedom) * math.sqrt(variance / math.fsum(weights))
     low, high = middle - reach, middle + reach
-    if max(m, draws) - 1 < MIN_FREEDOM_FOR_POOLING:
+    if max(m, draws) < 6:
         normal = statistics.NormalDist().inv_cdf(0.5 + confidence / 2.0)
         reaches = [normal * math.hypot(error, spread.sd) for error in errors]
         low = min(low, max(value - width for value, width in zip(values, reaches, strict=True)))

@@ -11,12 +11,7 @@ import numpy as np
 
 from pytest_quant.stats.ratio import binomial_cdf
 
-_BISECTIONS = 50
 _RARE = 1e-12
-_MANY = 1000
-"""Discordant samples whose difference is as good as normal."""
-
-_MOST_SAMPLES = 1e12
 
 SPREADS = 3.0
 """Standard deviations beyond which nothing is luck: once in 700 times a sum of many answers lies further above."""
@@ -80,7 +75,8 @@ def drop_tail(lost: int, won: int, n: int, limit: float) -> float:
     """
     if lost - won <= limit * n:
         return 0.5
-    if lost + won > _MANY:
+    # The difference of so many is as good as normal.
+    if lost + won > 1000:
         return 1.0 - NormalDist().cdf(_score(lost, won, n, limit))
     q = _most_likely_won(lost / n, won / n, limit)
     either = min(max(2.0 * q + limit, _RARE), 1.0 - _RARE)
@@ -114,7 +110,7 @@ def find_crossing(inside: float, outside: float, excess: Callable[[float], float
     """Bisect between a difference that the test accepts and the end of the range."""
     if excess(outside) <= 0.0:
         return outside
-    for _ in range(_BISECTIONS):
+    for _ in range(50):
         middle = (inside + outside) / 2.0
         if excess(middle) <= 0.0:
             inside = middle
@@ -217,7 +213,7 @@ def samples_to_resolve(
     enough = 1
     while not is_enough(enough):
         enough *= 2
-        if enough > _MOST_SAMPLES:
+        if enough > 1e12:
             return None
     return bisect.bisect_left(range(enough), True, lo=enough // 2 + 1, key=is_enough)
 

@@ -11,10 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-_PRECISION = 1e-15
 _TINY = 1e-300
-_MOST_TERMS = 10_000
-_MOST_STEPS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +113,7 @@ def student_quantile(confidence: float, freedom: float) -> float:
     tail = 1.0 - confidence
     t = statistics.NormalDist().inv_cdf(0.5 + confidence / 2.0)
     log_peak = math.lgamma((freedom + 1.0) / 2.0) - math.lgamma(freedom / 2.0) - math.log(freedom * math.pi) / 2.0
-    for _ in range(_MOST_STEPS):
+    for _ in range(100):
         density = math.exp(log_peak - (freedom + 1.0) / 2.0 * math.log1p(t * t / freedom))
         step = (student_tails(t, freedom) - tail) / (2.0 * density)
         t += step
@@ -139,14 +136,14 @@ def _fraction(x: float, a: float, b: float) -> float:
     """Continued fraction DLMF 8.17.22, from the front by Lentz's method (1976, Applied Optics 15, 668-671)."""
     upper, lower = 1.0, 1.0 / _avoid_zero(1.0 - (a + b) * x / (a + 1.0))
     value = lower
-    for m in range(1, _MOST_TERMS):
+    for m in range(1, 10_000):
         even = m * (b - m) * x / ((a + 2 * m - 1.0) * (a + 2 * m))
         odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1.0))
         for term in (even, odd):
             lower = 1.0 / _avoid_zero(1.0 + term * lower)
             upper = _avoid_zero(1.0 + term / upper)
             value *= lower * upper
-        if abs(lower * upper - 1.0) < _PRECISION:
+        if abs(lower * upper - 1.0) < 1e-15:
             break
     return value
 

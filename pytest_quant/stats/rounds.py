@@ -123,12 +123,6 @@ def median_span(values: Floats, beyond: int | None) -> Span:
     return Span(np.median(ordered, axis=-1), ordered[..., rounds - count], ordered[..., count - 1])
 
 
-_MOST_ALIKE = 0.9
-"""Of 40 rounds, resemblance beyond this leaves two; nothing is decided there."""
-
-_LEAST_SHARE = 0.5
-
-
 @dataclass(frozen=True, slots=True)
 class JudgedRounds:
     """A logarithm with the interval it is judged on, and what made that wide.
@@ -163,8 +157,9 @@ def resemblance(values: Floats, levels: int = 1) -> Floats:
     the values are several levels in a row, each without its middle, n is the length of one.
     """
     n = values.shape[-1] / levels
-    unbiased = (autocorrelation(values) + 1.0 / n) / max(1.0 - 4.0 / n, _LEAST_SHARE)
-    return np.asarray(np.clip(unbiased, 0.0, _MOST_ALIKE))
+    unbiased = (autocorrelation(values) + 1.0 / n) / max(1.0 - 4.0 / n, 0.5)
+    # Of 40 rounds, resemblance beyond that leaves two; nothing is decided there.
+    return np.asarray(np.clip(unbiased, 0.0, 0.9))
 
 
 def moderate_sd(prior: Spread, deviation: Floats, error: Floats) -> Floats:

@@ -17,10 +17,6 @@ Array = NDArray[Any]
 Copies: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
 """For each run of the reference and of the candidate, a number that it shares with the runs that it is a copy of."""
 
-_ROUNDING = 1e-12
-_SURE = 10**6
-"""Degrees of freedom at which Student's t is the normal distribution."""
-
 
 @dataclass(frozen=True, slots=True)
 class RunNoise:
@@ -45,7 +41,8 @@ NO_NOISE_KNOWN = RunNoise(0.0, None, 0)
 
 def assume_noise(run_sd: float, *runs: int) -> RunNoise:
     """Return the noise of sides with so many runs whose scores differ by `run_sd`, as if that were known for sure."""
-    return RunNoise(run_sd**2 * sum(1.0 / number for number in runs), None, _SURE)
+    # With so many degrees of freedom Student's t is the normal distribution.
+    return RunNoise(run_sd**2 * sum(1.0 / number for number in runs), None, 10**6)
 
 
 def run_noise(
@@ -136,7 +133,7 @@ def _count_answers(reference: Array, candidate: Array) -> tuple[float, float, fl
     differences = reference.mean(axis=0) - candidate.mean(axis=0)
     lost, won = (float(np.mean(np.maximum(sign * differences, 0.0))) for sign in (1.0, -1.0))
     variance = float(np.var(differences))
-    return lost, won, (lost + won - (lost - won) ** 2) / variance if variance > _ROUNDING else 1.0
+    return lost, won, (lost + won - (lost - won) ** 2) / variance if variance > 1e-12 else 1.0
 
 
 def add_run_noise(

@@ -18,7 +18,6 @@ from pytest_quant.spec import EngineSpec
 
 _RANGES = "ranges.json"
 _MODEL = "model.onnx"
-_RECIPE = "1"
 
 
 class NumpyBackend(Backend):
@@ -44,7 +43,7 @@ class NumpyBackend(Backend):
             "exclude": json.dumps(sorted(spec.exclude)),
             "onnx": version("onnx"),
             "numpy": version("numpy"),
-            "recipe": _RECIPE,
+            "recipe": "1",
         }
 
     def calibrate(self, spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], folder: Path) -> None:

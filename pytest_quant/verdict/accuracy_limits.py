@@ -195,7 +195,6 @@ def _different(accuracy: AccuracyResult) -> int:
     return accuracy.n_different or accuracy.n
 
 
-_ROUNDING = 1e-9
 _ONE_SAMPLE = "a single sample says nothing about others"
 
 
@@ -289,7 +288,7 @@ def _judge_on_interval(
     few = explain_coarseness(n, weight, room, " pp" if unit == " %" else unit) or (_ONE_SAMPLE if n == 1 else "")
     if not is_proof and not accuracy.varies and not _needs_interval(verdict, few, room):
         return verdict
-    if ends is None and whole and 0.0 <= observed <= whole + _ROUNDING:
+    if ends is None and whole and 0.0 <= observed <= whole + 1e-9:
         share = wilson_interval(round(observed / whole * n), n, confidence=accuracy.confidence)
         ends = Interval(whole * share[0], whole * share[1])
     if ends is None:

@@ -94,10 +94,6 @@ def doubt_worthless_scores(
         yield withdraw_pass(verdict, doubt and f"{doubt}, so that a PASS would mean nothing; {_OTHER_LABELS}")
 
 
-_SPREADS = 3.0
-"""A limit must lie so many times the difference of two evaluations away from them."""
-
-
 def require_agreement(first: Iterable[Verdict], again: Iterable[Verdict]) -> Iterator[Verdict]:
     """Yield the verdicts on one evaluation; those that a second one does not confirm are INCONCLUSIVE.
 
@@ -120,7 +116,7 @@ def _could_flip(verdict: Verdict, other: Verdict) -> bool:
         return verdict.observed != other.observed
     spread = abs(verdict.observed - other.observed)
     nearest = min(abs(verdict.observed - verdict.allowed), abs(other.observed - verdict.allowed))
-    return spread > 0.0 and nearest <= _SPREADS * spread
+    return spread > 0.0 and nearest <= 3.0 * spread
 
 
 def inconclusive_if_classes_change(

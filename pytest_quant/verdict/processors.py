@@ -12,10 +12,6 @@ from pytest_quant.verdict.accuracy_limits import accuracy_verdicts
 CPUS = "cpus"
 """The limit on the processors that a verdict holds on."""
 
-_SAME_DB, _DOUBLE_DB = 1.0, 3.0
-"""By which an error may grow and count as the same, for kernels of two processors round differently; and by which it
-has doubled."""
-
 
 def judge_elsewhere(
     limits: Limits, check: Check, here: AccuracyResult | None, there: AccuracyResult
@@ -45,8 +41,9 @@ def judge_elsewhere(
         if verdict.status is Status.FAIL and (before is None or before.status is not Status.FAIL):
             return "vnni", f"{verdict.limit} is broken there, {verdict.reason}"
     growth_db = _grows_by(here, there)
-    is_close = growth_db <= _SAME_DB
-    if not theirs and (is_close or growth_db >= _DOUBLE_DB):
+    # Kernels of two processors round differently; an error that has grown by 3 dB has doubled.
+    is_close = growth_db <= 1.0
+    if not theirs and (is_close or growth_db >= 3.0):
         return ("any" if is_close else "vnni"), changed
     if not theirs:
         return None, f"the error is larger there, and no limit says how large it may be: {changed}"

@@ -13,16 +13,10 @@ _ROUNDING = 1e-9
 """A drop of 100 * (b - c) / n carries rounding of a few ulps; a limit hit exactly must pass."""
 
 
-_OF_PLAN = ("max_size_mb", "max_build_s")
-"""Limits on the file of an engine and on how it was made."""
-
 OUTPUTS = "outputs"
 """What a verdict on broken outputs has in place of a limit's name."""
 
 _LIMIT = "min_coverage"
-
-_LEAST_OF_ALL_PCT = 5
-"""Of all multiply-accumulates: with fewer, all that such a scheme can quantize is next to nothing."""
 
 
 def format_limit(limit: float) -> str:
@@ -216,7 +210,8 @@ def _judge_on_scheme(allowed: float, coverage: Coverage) -> Verdict:
     verdict = _judge_bounded(allowed, coverage.scheme_pct, high, " %", coverage, of)
     if verdict.status is not Status.FAIL and coverage.unit == "MACs":
         shares = coverage.pct or 0.0, coverage.high_pct
-        of_all = _judge_bounded(_LEAST_OF_ALL_PCT, *shares, " %", coverage, " of all MACs")
+        # With fewer of them, all that such a scheme can quantize is next to nothing.
+        of_all = _judge_bounded(5, *shares, " %", coverage, " of all MACs")
         verdict = verdict if of_all.status is Status.PASS else of_all
     return replace(verdict, reason=f"{verdict.reason}; of all {coverage.unit} it cannot quantize {left}")
 
@@ -239,7 +234,7 @@ def resource_verdicts(limits: Limits, resources: Resources, latency_off: str = "
             yield _judge_on_interval(limit, allowed, observed, getattr(resources, limit.interval.partition(".")[2]))
         elif observed is not None:
             yield judge_by_value(name, allowed, observed, limit.suffix)
-        elif name in _OF_PLAN and resources.plan_of:
+        elif name in ("max_size_mb", "max_build_s") and resources.plan_of:
             yield mark_unmeasured(name, allowed, _other_product(resources.plan_of))
         else:
             yield mark_unmeasured(name, allowed, (latency_off if limit.interval else "") or limit.missing)
