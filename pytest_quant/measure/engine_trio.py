@@ -58,7 +58,6 @@ class EngineTrio:
 
     def measure(self, plan: LatencyPlan) -> LatencyResult:
         """Time all three interleaved, with notes on clocks and neighbours of a GPU and on the parts of a run there."""
-        self._settle()
         reference, _, candidate = self._subjects
         before = gpu_neighbours(candidate.device)
         with clock_reader(candidate.device) as read:
@@ -68,7 +67,7 @@ class EngineTrio:
                 if read is not None:
                     samples.append(read())
 
-            reopening = Reopening(self._reopen, self._took_s, self._weights_bytes)
+            reopening = Reopening(self._reopen, self._took_ns, self._weights_bytes)
             latency = measure(self._calls, plan, observe=sample, reopening=reopening)
         shared = neighbour_notes({**before, **gpu_neighbours(candidate.device)})
         apart = [
@@ -87,37 +86,26 @@ class EngineTrio:
 
     def block(self, engine: int, runs: int) -> Block:
         """Time a cold run and `runs` more of one engine: 0 is the reference, 1 the null, 2 the candidate."""
-        self._settle()
         return time_block(self._calls[engine], runs, REAL.perf_counter_ns)
 
     def _reopen(self) -> Calls:
         self._opened.close()
         self._open()
-        self._settle()
         return self._calls
 
     def _open(self) -> None:
-        """Open all three in random order, since what is opened first is the slowest as a rule."""
-        began = REAL.perf_counter()
-        engines: dict[int, Engine] = {}
-        for index in self._draw_order():
-            engines[index] = self._subjects[index].open(self._opened)
+        """Open all three in random order, since what is opened first is the slowest, and move them into large pages."""
+        began = REAL.perf_counter_ns()
+        engines = {index: self._subjects[index].open(self._opened) for index in self._draw_order()}
         self._engines = tuple(engines[index] for index in sorted(engines))
         first, null, ours = _calls(list(zip(self._engines, self._subjects, strict=True)))
         self._calls: Calls = (first, null, ours)
         self._weights_bytes = max(engine.size_bytes for engine in self._engines) if self._on_processor else 0
-        self._settled = not self._huge
-        self._took_s = REAL.perf_counter() - began
-
-    def _settle(self) -> None:
-        """Move all memory into pages of 2 MB."""
-        if self._settled:
-            return
-        began, self._settled = REAL.perf_counter(), True
-        for index in self._draw_order():
-            self._calls[index]()  # a page that nobody touched is none yet
-        self._huge = collapse()
-        self._took_s += REAL.perf_counter() - began
+        if self._huge:
+            for index in self._draw_order():
+                self._calls[index]()  # a page that nobody touched is none yet
+            self._huge = collapse()
+        self._took_ns = REAL.perf_counter_ns() - began
 
     def _draw_order(self) -> list[int]:
         order = random.Random()  # nosec B311 # noqa: S311 - an order, not a secret
@@ -126,13 +114,10 @@ class EngineTrio:
 
 def _calls(sessions: Sequence[tuple[Engine, TimingSubject]]) -> list[Call]:
     """Return the calls to time: all by the clocks of their devices, or all by the host's if a clock is missing."""
-    by_device = []
-    for engine, subject in sessions:
-        call = engine.prepare_events(subject.feeds)
-        if call is None:
-            return [_call_from_host(engine, subject) for engine, subject in sessions]
-        by_device.append(ByDevice(call))
-    return [*by_device]
+    by_device = [engine.prepare_events(subject.feeds) for engine, subject in sessions]
+    if None in by_device:
+        return [_call_from_host(engine, subject) for engine, subject in sessions]
+    return [ByDevice(call) for call in by_device if call is not None]
 
 
 def _call_from_host(engine: Engine, subject: TimingSubject) -> Call:
@@ -163,9 +148,6 @@ _HUGE = 2 << 20
 """A session keeps the pages of 4 KB that it was given for as long as it lives. Where its weights do not fit into the
 caches next to the core, their places alone make it up to a fifth slower or faster than another session of that file."""
 
-_COLLAPSE = 25
-"""``MADV_COLLAPSE``, of Linux 6.1 and later, whatever the setting for transparent huge pages is."""
-
 
 def collapse() -> bool:
     """Move the anonymous memory of this process into pages of 2 MB, and return whether this system can do that.
@@ -177,14 +159,9 @@ def collapse() -> bool:
         return False
     madvise = c_library().madvise
     madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-    probe = ctypes.create_string_buffer(2 * _HUGE)
-    ctypes.memset(probe, 1, len(probe))
-    first = -(-ctypes.addressof(probe) // _HUGE) * _HUGE
-    if madvise(first, _HUGE, _COLLAPSE) != 0:
-        return False
-    for start, size in _ranges(psutil.Process().memory_maps(grouped=False)):
-        madvise(start, size, _COLLAPSE)
-    return True
+    # ``MADV_COLLAPSE``, of Linux 6.1 and later, whatever the setting for transparent huge pages is.
+    ranges = _ranges(psutil.Process().memory_maps(grouped=False))
+    return 0 in [madvise(start, size, 25) for start, size in ranges]
 
 
 def _ranges(maps: Iterable[Any]) -> Iterator[tuple[int, int]]:

@@ -46,18 +46,13 @@ class Reopening:
     Attributes
     ----------
     calls : closes the sessions that are open, and opens all three anew in random order.
-    lasts_s : seconds that opening the first set took.
+    lasts_ns : nanoseconds that opening the first set took.
     weights_bytes : that a run reads; 0 where that is not from the processor's memory.
     """
 
     calls: Callable[[], Calls]
-    lasts_s: float
+    lasts_ns: float
     weights_bytes: int = 0
-
-    @property
-    def lasts_ns(self) -> float:
-        """The same in nanoseconds."""
-        return self.lasts_s * NS_PER_S
 
     def waits_for_memory(self, run_ns: float) -> bool:
         """Whether a run of so many nanoseconds waits for its weights most of the time, so that their places matter."""
@@ -108,8 +103,8 @@ def measure(
     waits = reopening is not None and reopening.waits_for_memory(min(run_ns[:2]))
     if not has_limit(plan) or rounds_of_tails(plan):
         reopening = None  # a tail is that of one set's many rounds
-    in_sets = waits and reopening is not None
-    if in_sets:
+    in_sets = reopening if waits else None
+    if in_sets is not None:
         plan = _plan_for_memory(plan)
     until = started + int(plan.max_s * NS_PER_S)
     left_s = max(until - clock(), 0) / NS_PER_S
@@ -132,8 +127,8 @@ def measure(
     if _round_ns(runs, run_ns, plan) <= until - clock():
         rounds = Rounds(timers, runs, until, _random_order(plan), clock, observe)
         rounds_ns = 2 * plan.min_rounds * _round_ns(runs, run_ns, plan)
-        if in_sets and reopening is not None and rounds.fits(reopening.lasts_ns + rounds_ns):
-            result = _time_sets(rounds, plan, reopening, [])
+        if in_sets is not None and rounds.fits(in_sets.lasts_ns + rounds_ns):
+            result = _time_sets(rounds, plan, in_sets, [])
         else:
             result = _time_rounds(rounds, plan, most, reopening)
     else:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_quant.measure.interleave import NS_PER_S, Call
+from pytest_quant.measure.interleave import Call
 from pytest_quant.measure.latency_figures import MachineState
 from pytest_quant.measure.timed_rounds import Calls, Reopening, measure
 from pytest_quant.measure.timing import join_launches, plan_for, time_with_confirmation
@@ -110,7 +110,7 @@ def measured(launch: Launch, plan: LatencyPlan) -> LatencyResult:
     """Measure a launch once more, as it was."""
     replay = Replay(launch)
     calls = replay.open()
-    reopening = Reopening(replay.open, launch.sets[0].opening_ns / NS_PER_S, launch.weights_bytes)
+    reopening = Reopening(replay.open, launch.sets[0].opening_ns, launch.weights_bytes)
     return measure(calls, plan, clock=replay.clock, machine=lambda: _STILL, reopening=reopening)
 
 

@@ -21,7 +21,7 @@ from tests.unit.measure.simulated import SimulatedTime
 LIMIT = 1 / 1.03
 PLAN = LatencyPlan(least_speedup=LIMIT, max_s=6.0)
 MB = 1_000_000
-OPENING_S = 0.1
+OPENING_NS = 100_000_000
 
 
 def timed(
@@ -38,14 +38,14 @@ def timed(
     def calls() -> Calls:
         nonlocal opened
         opened += 1
-        time.now_ns += int(1e9 * OPENING_S)
+        time.now_ns += OPENING_NS
         factors = [factor * session.lognormvariate(0.0, session_sd) for factor in (1.0, 1.0, slower)]
         first, null, ours = (time.engine(factor) for factor in factors)
         return first, null, ours
 
     first = calls()
     time.now_ns = 0
-    return time.measure(*first, replace(plan, seed=seed), reopening=Reopening(calls, OPENING_S, weights)), opened
+    return time.measure(*first, replace(plan, seed=seed), reopening=Reopening(calls, OPENING_NS, weights)), opened
 
 
 def statuses(slower: float, session_sd: float, weights: int, launches: int = 60) -> Counter[Status]:
@@ -93,7 +93,7 @@ def timed_refilling(reference_ms: float, candidate_ms: float, plan: LatencyPlan,
     """Time engines that take so long when they have run for a while, with so many bytes of weights."""
     time, last = SimulatedTime(), list[float]()
     first, null, ours = (refilling(time, run_ms, last) for run_ms in (reference_ms, reference_ms, candidate_ms))
-    reopening = Reopening(lambda: (first, null, ours), OPENING_S, weights)
+    reopening = Reopening(lambda: (first, null, ours), OPENING_NS, weights)
     return time.measure(first, null, ours, plan, reopening=reopening)
 
 
@@ -125,11 +125,11 @@ def test_a_null_that_is_off_in_every_set_speaks_against_the_numbers() -> None:
     time = SimulatedTime(1, noise=0.005)
 
     def calls() -> Calls:
-        time.now_ns += int(1e9 * OPENING_S)
+        time.now_ns += OPENING_NS
         first, null, ours = (time.engine(run_ms) for run_ms in (1.25, 1.0, 1.0))
         return first, null, ours
 
-    reopening = Reopening(calls, OPENING_S, 25 * MB)
+    reopening = Reopening(calls, OPENING_NS, 25 * MB)
     plan = replace(PLAN, sessions=Spread(0.03, UNMEASURED.freedom))
     result = time.measure(*calls(), plan, reopening=reopening)
     assert len(result.rounds_by_set) >= 3
@@ -177,7 +177,7 @@ def test_the_time_is_shared_by_the_sets_to_come() -> None:
         first, null, ours = (time.engine(1.0) for _ in range(3))
         return first, null, ours
 
-    result = time.measure(*calls(), replace(PLAN, max_s=4.0), reopening=Reopening(calls, 1.0, 25 * MB))
+    result = time.measure(*calls(), replace(PLAN, max_s=4.0), reopening=Reopening(calls, 1e9, 25 * MB))
     assert len(result.rounds_by_set) == 3
     assert max(result.rounds_by_set) - min(result.rounds_by_set) <= 2
 
@@ -187,7 +187,7 @@ def test_an_engine_that_opens_for_longer_than_the_budget_is_told_as_it_is() -> N
     time = SimulatedTime(1, noise=0.02)
     reference, null, candidate = (time.engine(1.0) for _ in range(3))
     never: Callable[[], Calls] = pytest.fail
-    result = time.measure(reference, null, candidate, PLAN, reopening=Reopening(never, 60.0, 25 * MB))
+    result = time.measure(reference, null, candidate, PLAN, reopening=Reopening(never, 60e9, 25 * MB))
     assert result.rounds_by_set == (result.rounds,)
     assert result.rounds > PLAN.min_rounds  # the time that no other set fits into is spent on rounds
     assert result.speedup_ci.high / result.speedup_ci.low > 1.08
@@ -239,7 +239,7 @@ def test_engines_that_wait_for_their_weights_are_timed_as_far_into_their_blocks(
         return run
 
     calls = engine("reference"), engine("null"), engine("candidate")
-    reopening = Reopening(lambda: calls, OPENING_S, 25 * MB)
+    reopening = Reopening(lambda: calls, OPENING_NS, 25 * MB)
     observe = partial(looks.append, 1)
     result = time.measure(*calls, plan, observe=observe, reopening=reopening)
     assert result.speedup_ci.low <= 1.0 <= result.speedup_ci.high
