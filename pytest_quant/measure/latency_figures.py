@@ -45,7 +45,7 @@ def latency_figures(blocks: Sequence[Sequence[Block]], plan: LatencyPlan, sets: 
     sets : rounds of each set of sessions, in order; none where all are of one set.
     """
     by_device = all(block.device_ns for block in chain.from_iterable(blocks))
-    sides = ref, nul, cand = [_choose_blocks(side, by_device) for side in blocks]
+    sides = ref, nul, cand = [choose_blocks(side, by_device) for side in blocks]
     # Before the last look rounds are added, whatever the ratio is.
     looks = Looks(plan.min_rounds, plan.look_every, max(plan.max_rounds, plan.min_rounds), plan.confidence)
     rounds = len(ref.runs_ns) if sets else min(len(ref.runs_ns), looks.most)  # those after them are for the tails only
@@ -91,7 +91,7 @@ def latency_figures(blocks: Sequence[Sequence[Block]], plan: LatencyPlan, sets: 
         result = _join_sets(result, p50_ms, (ref_logs, null_logs, cand_logs), plan)
     if not by_device:
         return result
-    host_ns = (statistics.median(_choose_blocks(side, by_device=False).medians_ns) for side in (blocks[0], blocks[2]))
+    host_ns = (statistics.median(choose_blocks(side, by_device=False).medians_ns) for side in (blocks[0], blocks[2]))
     medians = " -> ".join(f"{median / NS_PER_MS:.4g}" for median in host_ns)
     note = f"timed by the device's clock; by the host's p50 {medians} ms, which counts what the host does for a run"
     return replace(result, clock="device", notes=(*result.notes, note))
@@ -175,7 +175,8 @@ def _read_percentile(runs_ms: Sequence[float], percentile: int, plan: LatencyPla
     return statistics.quantiles(runs_ms, n=100, method="inclusive")[percentile - 1]
 
 
-def _choose_blocks(blocks: Sequence[Block], by_device: bool) -> Blocks:
+def choose_blocks(blocks: Sequence[Block], by_device: bool) -> Blocks:
+    """Return the times of one engine's blocks by the clock of its device, or by the host's."""
     if by_device:
         return Blocks(tuple(block.device_ns[1:] for block in blocks), tuple(block.device_ns[0] for block in blocks))
     return Blocks(tuple(block.host_ns for block in blocks), tuple(block.cold_ns for block in blocks))

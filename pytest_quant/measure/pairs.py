@@ -14,12 +14,11 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import product
 from typing import Literal, TypeAlias
 
 from pytest_quant.clocks import REAL
 from pytest_quant.measure.interleave import NS_PER_MS, NS_PER_S, Block, Clock, Rounds, runs_of_block, warm_up
-from pytest_quant.measure.latency_figures import NULL_TOLERANCE, null_reasons
+from pytest_quant.measure.latency_figures import NULL_TOLERANCE, choose_blocks, null_reasons
 from pytest_quant.result import Interval
 from pytest_quant.spec import LatencyPlan
 from pytest_quant.stats.means import PAIR_LOOKS, mean_of_pairs
@@ -30,9 +29,6 @@ REFERENCE, NULL, CANDIDATE = range(3)
 
 MOST_VOID = 5
 """Pairs that may be thrown away because a null is off; with more the machine is too restless to tell anything."""
-
-_BASE, _HEAD = range(2)
-
 
 TimesBlock: TypeAlias = Callable[[int, int], Block]
 """Times a cold run and so many more of one engine, by its number; see `TimingProcess.block`."""
@@ -141,52 +137,41 @@ def time_pair(
     seed : of the order.
     clock : nanoseconds; the times that count are those that the processes measure themselves.
     """
-    sides = base, head
     until = clock() + plan.max_s * NS_PER_S
-    keys = list(product((_BASE, _HEAD), (REFERENCE, NULL, CANDIDATE)))
-    timers = [partial(sides[side], engine) for side, engine in keys]
-    run_ns = [warm_up(timer, plan, clock, 1.0 / len(sides))[1] for timer in timers]
+    timers = [partial(side, engine) for side in (base, head) for engine in (REFERENCE, NULL, CANDIDATE)]
+    run_ns = [warm_up(timer, plan, clock, 0.5)[1] for timer in timers]
     left_s = max(until - clock(), 0.0) / NS_PER_S
     # Of both sides as many, so that a block means the same on both.
-    slower_ns = map(max, run_ns[: len(run_ns) // 2], run_ns[len(run_ns) // 2 :])
-    runs = [runs_of_block(of_engine, plan, left_s / len(sides)) for of_engine in slower_ns] * len(sides)
+    runs = [runs_of_block(of_engine, plan, left_s / 2) for of_engine in map(max, run_ns[:3], run_ns[3:])] * 2
     order = random.Random(seed)  # nosec B311 # noqa: S311 - an order, not a secret
     rounds = Rounds(timers, runs, until, order, clock)
     while rounds.count < plan.max_rounds:
         rounds.add()
         if not rounds.fits(rounds.next_ns(plan.min_rounds)):
             break
-    return _pair(dict(zip(keys, rounds.blocks, strict=True)), plan)
-
-
-def _pair(blocks: dict[tuple[int, int], list[Block]], plan: LatencyPlan) -> TimedPair:
-    by_device = all(block.device_ns for of_engine in blocks.values() for block in of_engine)
-    medians = {key: [_median_ns(block, by_device) for block in of_engine] for key, of_engine in blocks.items()}
-    rounds = len(medians[_BASE, CANDIDATE])
+    by_device = all(block.device_ns for of_engine in rounds.blocks for block in of_engine)
+    medians = [choose_blocks(of_engine, by_device).medians_ns for of_engine in rounds.blocks]
+    was, now = medians[:3], medians[3:]
     return TimedPair(
-        shift=_log_ratio(medians[_HEAD, CANDIDATE], medians[_BASE, CANDIDATE]),
-        reference_shift=_log_ratio(medians[_HEAD, REFERENCE], medians[_BASE, REFERENCE]),
-        base_ms=statistics.median(medians[_BASE, CANDIDATE]) / NS_PER_MS,
-        head_ms=statistics.median(medians[_HEAD, CANDIDATE]) / NS_PER_MS,
-        rounds=rounds,
-        doubt=_doubt(medians, rounds, plan),
+        shift=_log_ratio(now[CANDIDATE], was[CANDIDATE]),
+        reference_shift=_log_ratio(now[REFERENCE], was[REFERENCE]),
+        base_ms=statistics.median(was[CANDIDATE]) / NS_PER_MS,
+        head_ms=statistics.median(now[CANDIDATE]) / NS_PER_MS,
+        rounds=rounds.count,
+        doubt=_doubt({"base": was, "head": now}, rounds.count, plan),
     )
 
 
-def _doubt(medians: dict[tuple[int, int], list[float]], rounds: int, plan: LatencyPlan) -> str:
+def _doubt(medians: dict[str, list[tuple[float, ...]]], rounds: int, plan: LatencyPlan) -> str:
     fewest = fewest_rounds(plan.confidence)
     if rounds < fewest:
         return f"{rounds} rounds within {plan.max_s:.3g} s, and an interval needs {fewest}"
-    for side, name in enumerate(("base", "head")):
-        ratios = [null / ours for null, ours in zip(medians[side, NULL], medians[side, REFERENCE], strict=True)]
+    for name, side in medians.items():
+        ratios = [null / ours for null, ours in zip(side[NULL], side[REFERENCE], strict=True)]
         low, high = percentile_bounds(ratios, 50.0, confidence=(1.0 + plan.confidence) / 2.0)
         for reason in null_reasons(Interval(low or 0.0, high or math.inf)):
             return f"{name}: {reason}"
     return ""
-
-
-def _median_ns(block: Block, by_device: bool) -> float:
-    return statistics.median(block.device_ns[1:] if by_device else block.host_ns)
 
 
 def _log_ratio(head: Sequence[float], base: Sequence[float]) -> float:
