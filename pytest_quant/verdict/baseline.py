@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from pytest_quant.result import AccuracyResult, Baseline, Interval, LatencyResult, Status, Verdict
 from pytest_quant.spec import Limits
@@ -64,7 +64,7 @@ def increases_to_narrow(limits: Limits, latency: LatencyResult, baseline: Baseli
         return
     for verdict in _increases(limits, latency, baseline):
         increase = _increase(verdict.limit, latency, baseline)
-        if increase is not None and increase.change.narrows_with(LAUNCH_LOOKS[-1] - 1):
+        if increase is not None and increase[0].narrows_with(LAUNCH_LOOKS[-1] - 1):
             yield verdict
 
 
@@ -83,56 +83,38 @@ def _latency(limit: str, allowed: float, latency: LatencyResult | None, baseline
         why = f"the baseline of {baseline.commit[:12]} was timed on another machine or in another way, or not at all"
         return _missing_baseline(limit, allowed, why)
     apart = find_null_distance(latency)
-    found, head = increase.difference, increase.change.head
+    change, found, words = increase
     observed, ends = percent(found.value), (percent(found.low), percent(found.high))
     if latency.reasons and apart is None:
         reason = f"the timing is not to be trusted: {'; '.join(latency.reasons)}"
         return Verdict(limit, allowed, observed, Status.INCONCLUSIVE, reason)
-    counted = f" in {len(head)} launches" if len(head) > 1 else ""
-    figure = f"{increase}{counted} against {_count_launches(increase.change.base)} of {baseline.commit[:12]}"
+    counted = f" in {len(change.head)} launches" if len(change.head) > 1 else ""
+    figure = f"{words}{counted} against {_count_launches(change.base)} of {baseline.commit[:12]}"
     verdict = judge_by_interval(limit, allowed, observed, ends, figure=figure, bound=f"{format_limit(allowed)} %")
     status = verdict.status
     if status is Status.FAIL and not found.knows_noise:
         status = Status.INCONCLUSIVE
     reason = describe_null(verdict.reason, apart)
     if status is Status.INCONCLUSIVE and apart is None:
-        reason += f"; {_advise(increase.change, allowed, baseline)}"
+        reason += f"; {_advise(change, allowed, baseline)}"
     return replace(verdict, status=status, reason=reason)
 
 
-@dataclass(frozen=True, slots=True)
-class _Increase:
-    """The change from the baseline to this run, in natural logarithms of which more is slower.
+def _increase(
+    limit: str, latency: LatencyResult, baseline: Baseline
+) -> tuple[LaunchChange, LaunchDifference, str] | None:
+    """Return the change that a limit is about, its difference, and both in words; ``None`` where a side has no launch.
 
-    `words` says what differs, with a place for the percentage and its interval; `apart` widens that to either side.
-    """
-
-    change: LaunchChange
-    words: str
-    apart: float = 0.0
-
-    @property
-    def difference(self) -> LaunchDifference:
-        exact = self.change.difference()
-        return replace(exact, low=exact.low - self.apart, high=exact.high + self.apart)
-
-    def __str__(self) -> str:
-        ours = self.difference
-        value, low, high = map(percent, (ours.value, ours.low, ours.high))
-        return self.words.format(f"{value:.2f} % [{low:.2f}, {high:.2f}]")
-
-
-def _increase(limit: str, latency: LatencyResult, baseline: Baseline) -> _Increase | None:
-    """Return the change that a limit is about; ``None`` where a side has no launch.
+    All are natural logarithms, of which more is slower. A null that is off widens the interval to either side.
 
     For `max_slowdown` each launch is divided by its own reference, which cancels the machine's state; the candidate's
     own time, for `max_p50_increase`, also rises where a reference slows down as well.
     """
     if limit == "max_slowdown":
-        figure, sign, words = "speedup", -1.0, "slowdown {{}}"
+        figure, sign, words = "speedup", -1.0, "slowdown {}"
         before, noise = baseline.launches, baseline.speedup_noise
     else:
-        figure, sign, words = "candidate_p50_ms", 1.0, "p50 increase {{}} ({:.4g} -> {:.4g} ms)"
+        figure, sign, words = "candidate_p50_ms", 1.0, "p50 increase {} ({:.4g} -> {:.4g} ms)"
         before, noise = baseline.p50_launches, baseline.p50_noise
     now = (launch_of(latency, baseline.now), *latency.launches)
     days = days_of(launch.started_at for launch in (*before, *now))
@@ -144,15 +126,18 @@ def _increase(limit: str, latency: LatencyResult, baseline: Baseline) -> _Increa
         return None
     old, new = (math.exp(statistics.median(launch.value for launch in side)) for side in (base, head))
     change = LaunchChange(base, head, update_noise(noise, head))
-    return _Increase(change, words.format(old, new), find_null_distance(latency) or 0.0)
+    exact, apart = change.difference(), find_null_distance(latency) or 0.0
+    found = replace(exact, low=exact.low - apart, high=exact.high + apart)
+    value, low, high = map(percent, (found.value, found.low, found.high))
+    return change, found, words.format(f"{value:.2f} % [{low:.2f}, {high:.2f}]", old, new)
 
 
 def _add_absolute(verdict: Verdict, latency: LatencyResult, baseline: Baseline) -> Verdict:
     """Add to a verdict on the ratio alone that the candidate itself became slower, if it did."""
     increase = _increase("max_p50_increase", latency, baseline)
-    if verdict.observed is None or increase is None or increase.difference.low <= 0.0:
+    if verdict.observed is None or increase is None or increase[1].low <= 0.0:
         return verdict
-    rose = f"the absolute time rose: {increase}, which max_p50_increase would limit"
+    rose = f"the absolute time rose: {increase[2]}, which max_p50_increase would limit"
     return replace(verdict, reason=f"{verdict.reason}; {rose}")
 
 
