@@ -328,6 +328,6 @@ def judge_rounds(values: Floats, neighbours: tuple[Floats, ...], looks: Looks, s
     n = values.shape[-1]
     alike = np.max([resemblance(neighbour) for neighbour in neighbours], axis=0)
     share = (1.0 - alike) / (1.0 + alike)
-    of_rounds = widen_span(median_span(values, looks.boundary(n)[0][-1]), 1.0 / np.sqrt(share), np.zeros(1))
-    whole = widen_span(of_rounds, np.ones(1), reach(looks.confidence) * session_sd)
-    return JudgedRounds(whole, of_rounds.high - of_rounds.low, alike, np.maximum(n * share, 1.0), session_sd)
+    of_rounds, times = median_span(values, looks.boundary(n)[0][-1]), 1.0 / np.sqrt(share)
+    whole = widen_span(of_rounds, times, reach(looks.confidence) * session_sd)
+    return JudgedRounds(whole, times * (of_rounds.high - of_rounds.low), alike, np.maximum(n * share, 1.0), session_sd)
