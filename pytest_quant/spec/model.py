@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from pytest_quant.errors import UsageError
+from pytest_quant.readers import count
 
 BatchAxes: TypeAlias = tuple[tuple[str, int | None], ...]
 """Pairs of the name of an input or an output and its batch axis; ``None`` for one without a batch axis."""
@@ -18,10 +19,10 @@ def read_batch_axes(owner: str, given: Mapping[str, int | None] | None) -> Batch
     """Return `given` as pairs. Raises `UsageError` for anything but a dict of axes; `owner` names the class there."""
     if given is None:
         return ()
-    is_dict = isinstance(given, Mapping) and all(
-        isinstance(name, str) and _is_axis(axis) for name, axis in given.items()
-    )
-    if not is_dict:
+    axis = count(0)
+    if not isinstance(given, Mapping) or not all(
+        isinstance(name, str) and (at is None or axis.form(name, at) is not None) for name, at in given.items()
+    ):
         raise UsageError(
             f"{owner}: batch_axes is a dict by the name of an input or output",
             value=repr(given),
@@ -29,10 +30,6 @@ def read_batch_axes(owner: str, given: Mapping[str, int | None] | None) -> Batch
             fix="write batch_axes={'state': 1}",
         )
     return tuple(given.items())
-
-
-def _is_axis(axis: object) -> bool:
-    return axis is None or (isinstance(axis, int) and not isinstance(axis, bool) and axis >= 0)
 
 
 @dataclass(frozen=True, slots=True)
