@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 NAME = "quant"
 
-_PARAMETER_SET = type(pytest.param())
-
 RECORD_ATTRIBUTE = "quant_record"
 """Under this name the JSON of a check's record rides on its report."""
 
@@ -46,10 +44,8 @@ def marks_of_parameters(obj: object, collector: pytest.Collector) -> list[list[p
     """Return the marks of that name in each ``pytest.param`` of a function's parametrizations that has any."""
     parametrizations = (*own_marks(obj, "parametrize"), *collector.iter_markers("parametrize"))
     values = (mark.args[1] if len(mark.args) > 1 else mark.kwargs.get("argvalues") for mark in parametrizations)
+    parameter_set = type(pytest.param())
     sets = (entry for listed in values if isinstance(listed, (list, tuple)) for entry in listed)
-    marks = ([_mark_of(mark) for mark in entry.marks] for entry in sets if isinstance(entry, _PARAMETER_SET))
+    written = (entry.marks for entry in sets if isinstance(entry, parameter_set))
+    marks = ([mark.mark if isinstance(mark, pytest.MarkDecorator) else mark for mark in each] for each in written)
     return [ours for of_entry in marks if (ours := [mark for mark in of_entry if mark.name == NAME])]
-
-
-def _mark_of(written: pytest.Mark | pytest.MarkDecorator) -> pytest.Mark:
-    return written.mark if isinstance(written, pytest.MarkDecorator) else written
