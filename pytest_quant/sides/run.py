@@ -16,7 +16,6 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
@@ -194,8 +193,6 @@ def _command(python: str, folder: Path, invocation: Invocation) -> Iterator[str]
 
 
 def _has_xdist(python: str) -> bool:
-    if python == sys.executable:
-        return find_spec("xdist") is not None
     probe = "import importlib.util, sys; sys.exit(importlib.util.find_spec('xdist') is None)"
     done = subprocess.run(  # nosec B603 # noqa: S603 - the user's interpreter, and our own words
         [python, "-c", probe], check=False, stdin=subprocess.DEVNULL, capture_output=True
