@@ -151,10 +151,7 @@ class Steps:
 
     def _innermost(self) -> _Step | None:
         """Return the step that is bounded now."""
-        for step in reversed(self._steps):
-            if step.stop is not None:
-                return step
-        return None
+        return next((step for step in reversed(self._steps) if step.stop is not None), None)
 
     def _keep_looking(self) -> None:
         while (wait_s := self.look()) is not None:
