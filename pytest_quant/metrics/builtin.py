@@ -29,10 +29,6 @@ def _percent_mean(statistics: Array) -> float:
     return _PERCENT * float(np.sum(statistics)) / len(statistics)
 
 
-def _root_mean(statistics: Array) -> float:
-    return float(np.sqrt(np.mean(statistics)))
-
-
 def _class_indices(labels: Array) -> Array:
     """Return one class index per sample (n,), from labels (n,) or (n, 1). Raises `UsageError` for other shapes."""
     if labels.size != len(labels):
@@ -150,7 +146,7 @@ BUILTIN = {
         replace(_TOP1, name="top5", statistics=_top5_right, answers=_TOP, fewest_classes=_TOP + 1),
         ResolvedMetric("f1", "higher", "%", _class_pairs, macro_f1_pct, reads_classes=True),
         ResolvedMetric("mae", "lower", "", partial(_error, of=np.abs), np.mean, rate=1.0),
-        ResolvedMetric("rmse", "lower", "", partial(_error, of=np.square), _root_mean),
+        ResolvedMetric("rmse", "lower", "", partial(_error, of=np.square), lambda rows: float(np.sqrt(np.mean(rows)))),
         ResolvedMetric("exact_match", "higher", "%", exact_matches, _percent_mean, rate=_PERCENT, reads_objects=True),
         ratio_metric("wer", "lower", word_counts),
         ratio_metric("cer", "lower", character_counts),
