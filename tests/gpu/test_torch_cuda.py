@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from pytest_quant.backends import Backend, get_backend, set_tf32
 from pytest_quant.backends.offer import is_switched_off
 from pytest_quant.errors import UsageError
 from pytest_quant.testing import ModuleBackendConformance
-from pytest_quant.testing.conformance.examples import conv, float_spec, model_for, open_example, sqnr_db
+from pytest_quant.testing.conformance.examples import Workbench, conv, open_example, sqnr_db
 from tests.gpu.usable import usable
 
 pytestmark = pytest.mark.gpu
@@ -36,7 +37,7 @@ class TestTorchCuda(ModuleBackendConformance):
 def test_runs_are_timed_by_the_clock_of_the_device(torch_cuda: Backend, tmp_path: Path, precision: str) -> None:
     """A run of a larger batch takes longer between its events, where its kernels take longer than launching them."""
     example = conv()
-    spec = replace(float_spec(torch_cuda, model_for(torch_cuda, example, tmp_path)), precision=precision)
+    spec = replace(Workbench(torch_cuda, tmp_path, ExitStack()).float_spec(example), precision=precision)
     with open_example(torch_cuda, spec, example) as engine:
         small, large = (engine.prepare_events(example.feeds(n, 1)) for n in (8, 400_000))
         assert small is not None
@@ -55,7 +56,7 @@ def test_the_exact_reference_is_exact(name: str, tmp_path: Path) -> None:
     example = conv()
     feeds = example.feeds(8, 1)
     wanted = example.compute(feeds)
-    plain = set_tf32(float_spec(backend, model_for(backend, example, tmp_path)), allowed=False)
+    plain = set_tf32(Workbench(backend, tmp_path, ExitStack()).float_spec(example), allowed=False)
     usable(name, plain)
     with open_example(backend, plain, example) as exact:
         assert sqnr_db(wanted, exact.run(feeds)) > EXACT_DB

@@ -215,7 +215,7 @@ class Workbench:
 
     def model(self, example: Example) -> Model:
         """Return an example as a model in the form that the backend reads."""
-        return model_for(self.backend, example, self.folder)
+        return example.write(self.folder) if self.backend.offer.reads == "onnx" else module_model(example)
 
     def float_spec(self, example: Example) -> EngineSpec:
         """Return the spec of the FP32 reference."""
@@ -239,11 +239,6 @@ class Workbench:
         if key not in self.built:
             self.built[key] = self.at_the_end.enter_context(open_example(self.backend, spec, example))
         return self.built[key]
-
-
-def model_for(backend: Backend, example: Example, folder: Path) -> Model:
-    """Return an example as a model in the form that `backend` reads; files are written into `folder`."""
-    return example.write(folder) if backend.offer.reads == "onnx" else module_model(example)
 
 
 def _options(backend: Backend) -> tuple[tuple[str, object], ...]:
