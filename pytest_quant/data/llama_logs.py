@@ -13,10 +13,8 @@ from pytest_quant.errors import DataError
 from pytest_quant.files import file_errors, read_file
 
 _NUMBER = r"(-?\d+\.\d+|-?nan|-?inf)"
-_CHUNK = re.compile(rf"\[(\d+)\]{_NUMBER},")
 _ROW = re.compile(r"^ *(\d+)" + rf" +{_NUMBER} +\S+ +{_NUMBER}(?: +%)?" * 5, re.MULTILINE)
 """Of ``llama-perplexity --kl-divergence``: a chunk and five figures, each with its error."""
-_CHUNKS = re.compile(r"over (\d+) chunks")
 
 
 def read_llama_log(path: Path, figure: str) -> tuple[ScoreRun, ScoreRun | None]:
@@ -37,8 +35,8 @@ def read_llama_log(path: Path, figure: str) -> tuple[ScoreRun, ScoreRun | None]:
     with file_errors(DataError, f"{path} cannot be read", "look whether the run that writes it has ended"):
         text = read_file(path, 64_000_000).decode("utf-8", "replace")
     rows = _ROW.findall(text)
-    chunks = rows or (_CHUNK.findall(text) if figure == "perplexity" else [])
-    told = _CHUNKS.search(text)
+    chunks = rows or (re.findall(rf"\[(\d+)\]{_NUMBER},", text) if figure == "perplexity" else [])
+    told = re.search(r"over (\d+) chunks", text)
     places = range(1, 1 + (int(told[1]) if told else len(chunks)))
     if not chunks or [int(chunk[0]) for chunk in chunks] != list(places):
         what, found = f"{path} does not have the {figure} of all chunks", f"{len(chunks)} of {len(places)}"

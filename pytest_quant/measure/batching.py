@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -27,8 +27,6 @@ SELF_ROUNDING = 1e-6
 
 _KEPT_BYTES = 32 << 20
 """Of outputs that are kept until the evaluation takes them: larger ones are computed again."""
-
-_STEADY = SelfDifference()
 
 
 RANGE_SAMPLES = 256
@@ -67,7 +65,7 @@ class OpenEngine:
     batch_size: int = 1
     pads: bool = False
     notes: tuple[str, ...] = ()
-    itself: SelfDifference = _STEADY
+    itself: SelfDifference = field(default_factory=SelfDifference)
     mixed: str = ""
     ran: tuple[Outputs, ...] = ()
     output_bytes: int = 0

@@ -153,10 +153,7 @@ def _quiet() -> Iterator[None]:
             gc.enable()
 
 
-_BLOCKS = 3
 _MAX_RUNS = 1000
-_SLACK = 2.0
-"""Blocks are sized so that the budget is this many times what the fewest rounds need: load may halve the speed."""
 
 
 Timer: TypeAlias = Callable[[int], Block]
@@ -187,7 +184,7 @@ def warm_up(timer: Timer, plan: LatencyPlan, clock: Clock, share: float = 1.0) -
     medians = [float(first.cold_ns)]
     while (runs := min(_runs(medians[-1], plan), int((until - clock()) / medians[-1]) - 1)) >= 1:
         medians.append(statistics.median(timer(runs).runs_ns))
-        if len(medians) > _BLOCKS and min(medians[-2:]) >= 0.97 * min(medians[1:-2]):
+        if len(medians) > 3 and min(medians[-2:]) >= 0.97 * min(medians[1:-2]):
             break
     return first, medians[-1]
 
@@ -207,7 +204,8 @@ def runs_of_block(run_ns: float, plan: LatencyPlan, left_s: float, rounds: int =
     rounds : that must fit, as far as they do with one run in each block; 0 for no such number.
     """
     share = left_s * NS_PER_S / 3 / max(run_ns, 1.0)
-    runs = min(_runs(run_ns, plan), int(share / (_SLACK * plan.min_rounds)) - 1)
+    # Load may halve the speed.
+    runs = min(_runs(run_ns, plan), int(share / (2.0 * plan.min_rounds)) - 1)
     if rounds:
         runs = min(runs, int(share / rounds) - 1)
     return max(1, runs)

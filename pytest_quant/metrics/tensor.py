@@ -173,7 +173,6 @@ class _AboutMean:
         self.n += len(rows)
 
 
-_STEPS = 2 / 127
 _FEWEST_DECISIONS = 10
 
 
@@ -234,7 +233,7 @@ class ConstantOutput:
             return None
         value = _only_value(self._first[1])
         decisions = self._first[0].dtype.kind != "f" or self._whole
-        rounding = _STEPS * float(max(self._high.max(), -self._low.min()))
+        rounding = 2 / 127 * float(max(self._high.max(), -self._low.min()))
         if value is not None and (self._varies.any() or _only_value(self._first[0]) is None):
             differ = int(self._differ.sum())
             where = f"{differ} values of the reference are others"

@@ -154,12 +154,9 @@ def allow_for_missing(verdicts: Iterable[Verdict], at_worst: Iterable[Verdict], 
         yield withdraw_pass(verdict, "" if holds else why)
 
 
-_ON_ACCURACY = (OUTPUTS, *limits_on("score", "reference", "accuracy", "output"))
-
-
 def is_on_accuracy(limit: str) -> bool:
     """Whether the limit of a verdict is on a figure of accuracy, with or without the name of an output."""
-    return limit.partition("[")[0] in _ON_ACCURACY
+    return limit.partition("[")[0] in (OUTPUTS, *limits_on("score", "reference", "accuracy", "output"))
 
 
 def accuracy_left_out(verdicts: Iterable[Verdict], why: str) -> Iterator[Verdict]:
