@@ -69,10 +69,7 @@ class ClassError:
         self._agree += int(np.count_nonzero((r_class == c_class) & sound))
         if self._are_probabilities is None:
             self._are_probabilities = are_probabilities(reference)
-        if self._are_probabilities:
-            rows = _divergences_of_probabilities(reference, candidate)
-        else:
-            rows = _divergences_of_scores(reference, candidate, r_class, c_class)
+        rows = _divergences(reference, candidate, self._are_probabilities)
         rows = rows[sound & np.isfinite(rows)]
         self._divergence += float(np.sum(rows))
         self._diverging += len(rows)
@@ -162,32 +159,24 @@ def are_probabilities(outputs: Array) -> bool:
     return bool(np.all(outputs >= 0) and np.allclose(np.sum(outputs, axis=1), 1.0, atol=1e-3))
 
 
-def _divergences_of_probabilities(reference: Array, candidate: Array) -> Array:
-    """Return the KL of each row (n,) in nats; not finite where a row is not."""
-    r, c = (np.maximum(side, _SMALLEST, dtype=np.float64) for side in (reference, candidate))
-    return np.asarray(np.einsum("ij,ij->i", r, np.log(r) - np.log(c)))
-
-
-def _divergences_of_scores(reference: Array, candidate: Array, r_class: Array, c_class: Array) -> Array:
-    """Return the KL between the softmax of each row (n,) in nats; not finite where a row is not.
-
-    `r_class` and `c_class` (n,) are the indices of each row's largest score.
-    """
+def _divergences(reference: Array, candidate: Array, are_shares: bool) -> Array:
+    """Return the KL of each row (n,) in nats, of shares or of the softmax of scores; not finite where a row is not."""
     with np.errstate(invalid="ignore"):
-        r, c = _subtract_largest(reference, r_class), _subtract_largest(candidate, c_class)
-        distance = r - c
-        # In place: new memory costs as much as the exponentials.
-        share, other_share = np.exp(r, out=r), np.exp(c, out=c)
+        r, c = ((_logs if are_shares else _log_softmax)(side.astype(np.float64)) for side in (reference, candidate))
+        share, distance = np.exp(r), np.subtract(r, c, out=r)
         distance[share == 0.0] = 0.0
-        total, other_total = np.einsum("ij->i", share), np.einsum("ij->i", other_share)
-        return np.asarray(np.einsum("ij,ij->i", share, distance) / total + np.log(other_total / total))
+        return np.asarray(np.einsum("ij,ij->i", share, distance))
 
 
-def _subtract_largest(scores: Array, largest: Array) -> Array:
-    """Return scores (n, classes) less each row's value at index `largest` (n,), so that no exponential overflows."""
-    scores = scores.astype(np.float64)
-    scores -= scores[np.arange(len(scores)), largest][:, None]
-    return scores
+def _logs(shares: Array) -> Array:
+    return np.asarray(np.log(np.maximum(shares, _SMALLEST)))
+
+
+def _log_softmax(scores: Array) -> Array:
+    """Return the logarithm of the softmax of each row (n, classes), which no large score makes overflow."""
+    logs = scores - scores.max(axis=1, keepdims=True)
+    logs -= np.log(np.exp(logs).sum(axis=1, keepdims=True))
+    return np.asarray(logs)
 
 
 IGNORED = -100
@@ -269,10 +258,8 @@ def token_losses(outputs: Array, labels: Array) -> Array:
                 allowed=f"0 to {chosen.shape[1] - 1}, or {IGNORED} for one that does not count",
             )
         if len(indices):
-            logs = np.log(np.maximum(chosen, _SMALLEST)) if are_probabilities(chosen) else chosen
-            highest = logs.max(axis=1)
-            total = highest + np.log(np.sum(np.exp(logs - highest[:, None]), axis=1))
-            losses[row] = float(np.sum(total - logs[np.arange(len(indices)), indices])), len(indices)
+            logs = _log_softmax(_logs(chosen) if are_probabilities(chosen) else chosen)
+            losses[row] = -float(np.sum(logs[np.arange(len(indices)), indices])), len(indices)
     return losses
 
 
