@@ -22,6 +22,7 @@ from pytest_quant.measure.outputs import Replay
 from pytest_quant.measure.pipeline import EnginePair, Measurement
 from pytest_quant.result import AccuracyResult, Portability
 from pytest_quant.verdict import Judge
+from pytest_quant.verdict.processors import judge_elsewhere
 
 _SIMULATED_MACS, _EMULATED_MACS = 20e6, 40e9
 """Most multiply-accumulates of a sample that is simulated, which takes some ms for a million; and of all samples that
@@ -59,7 +60,7 @@ def find_portability(measurement: Measurement, opened: OpenEngine, judge: Judge,
     if check.accuracy_off:
         return replace(unknown, reason=f"nothing was compared: {check.accuracy_off}")
     if kind == "avx2":
-        found = judge.holds_there(check, None, measurement.accuracy)
+        found = judge_elsewhere(judge.limits, check, None, measurement.accuracy)
         return _conclude(unknown, found, measurement.accuracy, "this processor, which has no VNNI")
     if built.spec.model.state:
         return replace(unknown, reason="a model with a state is run nowhere else")
@@ -145,7 +146,8 @@ def _judge(
 ) -> Portability:
     """Return what the outputs of `runs`, which another processor gave for `data`, say."""
     there = pair.compare(replace(pair.candidate, workers=Replay(runs)), data)
-    return _conclude(unknown, judge.holds_there(pair.check, pair.compare(pair.candidate, data), there), there, where)
+    found = judge_elsewhere(judge.limits, pair.check, pair.compare(pair.candidate, data), there)
+    return _conclude(unknown, found, there, where)
 
 
 def _conclude(unknown: Portability, found: tuple[str | None, str], there: AccuracyResult, where: str) -> Portability:

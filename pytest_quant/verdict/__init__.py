@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_quant.result import AccuracyResult, Baseline, LatencyResult, Measured, Status, Verdict
-from pytest_quant.spec import Check, Limits
+from pytest_quant.spec import Limits
 from pytest_quant.verdict.accuracy_limits import accuracy_verdicts
 from pytest_quant.verdict.doubt import (
     accuracy_left_out,
@@ -22,7 +22,7 @@ from pytest_quant.verdict.doubt import (
     require_agreement,
 )
 from pytest_quant.verdict.latency_limits import OF_ALL_LAUNCHES, latency_verdicts
-from pytest_quant.verdict.processors import judge_elsewhere, processor_verdicts
+from pytest_quant.verdict.processors import processor_verdicts
 from pytest_quant.verdict.rules import coverage_verdicts, mark_no_baseline, resource_verdicts
 
 __all__ = ["Judge", "note_unread_outputs", "reference_doubts", "worst"]
@@ -53,10 +53,6 @@ class Judge:
         own = (verdict for verdict in latency_verdicts(self.limits, latency) if verdict.limit in OF_ALL_LAUNCHES)
         verdicts = (*own, *increases_to_narrow(self.limits, latency, self.baseline))
         return any(each.status is Status.INCONCLUSIVE and each.observed is not None for each in verdicts)
-
-    def holds_there(self, check: Check, here: AccuracyResult | None, there: AccuracyResult) -> tuple[str | None, str]:
-        """Return whether the limits on accuracy hold on another processor, and why; see `judge_elsewhere`."""
-        return judge_elsewhere(self.limits, check, here, there)
 
     def verdicts(self, measured: Measured) -> tuple[Verdict, ...]:
         """Return one verdict for each limit, in the order of the mark's table."""
