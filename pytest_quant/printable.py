@@ -42,6 +42,11 @@ def clean(text: str) -> str:
     return _strip_commands(text)
 
 
+def shorten(text: str, most: int = 80) -> str:
+    """Return the first characters of a text, with dots if there are more."""
+    return text if len(text) <= most else f"{text[:most]}..."
+
+
 def clean_lines(text: str) -> str:
     """Return a message as it may be printed, its lines and tabs kept: each line clean, addresses without secrets."""
     lines = (line.removesuffix("\r").split("\t") for line in redact(text).split("\n"))

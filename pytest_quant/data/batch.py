@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_quant.errors import DataError
+from pytest_quant.printable import shorten
 
 Feeds: TypeAlias = dict[str, NDArray[Any]]
 """Inputs of one run by name."""
@@ -264,8 +265,6 @@ def _count_of(value: object) -> int | None:
 
 LabelKind = Literal["none", "int", "float", "object"]
 
-_MAX_SHOWN = 80
-
 
 def canonical_bytes(value: object, where: str) -> bytes:
     """Return bytes that are equal for equal labels only; 1, 1.0, True and "1" differ, a list equals a tuple.
@@ -280,10 +279,9 @@ def canonical_bytes(value: object, where: str) -> bytes:
     try:
         return json.dumps(value, sort_keys=True, default=_encode_value).encode()
     except (TypeError, ValueError, RuntimeError) as error:
-        shown = repr(value)
         raise DataError(
             f"{where} holds {type(value).__name__}, whose content cannot be compared with another's",
-            value=f"{shown if len(shown) <= _MAX_SHOWN else f'{shown[:_MAX_SHOWN]}...'} ({error})",
+            value=f"{shorten(repr(value))} ({error})",
             allowed="text, bytes, numbers, True, False, None, numpy arrays, torch tensors, and lists, tuples and dicts "
             "of these",
             fix="give the label as these, for example as a dict of arrays",

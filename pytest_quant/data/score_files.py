@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from pytest_quant.errors import DataError, UsageError, nearest
 from pytest_quant.files import file_errors, open_file
+from pytest_quant.printable import shorten
 
 MOST_LINE_BYTES = 64_000_000
 """Of one row: a prompt of a million tokens is a tenth of it."""
@@ -24,7 +25,6 @@ MOST_LINE_BYTES = 64_000_000
 MOST_DOCUMENT_BYTES = 1_000_000_000
 """Of one JSON value with all samples, which is read into memory."""
 
-_SHOWN = 80
 _ANSWERS = {"true": True, "false": False}
 """Of CSV in small letters: spreadsheets, pandas and other programs write them in different ones."""
 
@@ -118,14 +118,10 @@ def value_of(place: str, row: Row, key: str) -> Any:
     try:
         return reduce(lambda part, name: part[int(name) if isinstance(part, list) else name], key.split("."), row)
     except (LookupError, TypeError, ValueError):
-        numbers = [name for name, value in row.items() if _is_number(value)]
+        numbers = [name for name, value in row.items() if isinstance(value, (int, float))]
         # Cells beyond the head of a CSV have no name.
         names = nearest(key, map(str, numbers or row))
         raise DataError(f"{place}: there is no '{key}'", allowed=names, fix="name the key of a number in it") from None
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (bool, int, float))
 
 
 def _name(place: str, row: Row, key: str, what: str) -> str:
@@ -133,7 +129,7 @@ def _name(place: str, row: Row, key: str, what: str) -> str:
     value = value_of(place, row, key)
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         fix = f"name the key that tells samples apart, in place of '{key}': {what}='...'"
-        raise DataError(f"{place}: an id is a text or a whole number", value=_show_value(value), fix=fix)
+        raise DataError(f"{place}: an id is a text or a whole number", value=shorten(repr(value)), fix=fix)
     # Half of a surrogate pair, which JSON may have, is in no text that is written.
     return str(value).encode("utf-8", "backslashreplace").decode()
 
@@ -142,22 +138,17 @@ def _number(place: str, value: object, key: str) -> float:
     if isinstance(value, str):
         with suppress(ValueError):
             value = _ANSWERS[answer] if (answer := value.strip().lower()) in _ANSWERS else float(value)
-    if not _is_number(value):
+    if not isinstance(value, (int, float)):
         allowed = "a number for each sample, true or false"
         fix = "name a metric that is the mean of one number for each sample; a list belongs to a metric that is not"
-        raise DataError(f"{place}: '{key}' is not a number", value=_show_value(value), allowed=allowed, fix=fix)
+        raise DataError(f"{place}: '{key}' is not a number", value=shorten(repr(value)), allowed=allowed, fix=fix)
     number = math.inf
     with suppress(OverflowError):
-        number = float(value)  # type: ignore[arg-type]
+        number = float(value)
     if not math.isfinite(number):
         fix = "give such a sample the worst score; in files, its row may also be left out, see missing='worst'"
         raise DataError(f"{place}: '{key}' is {number}", allowed="a finite number", fix=fix)
     return number
-
-
-def _show_value(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def rows_of(path: Path) -> Rows:
@@ -179,7 +170,7 @@ def _json(path: Path) -> Rows:
         for place, row in samples if listed else lines:
             if not isinstance(row, dict):
                 allowed = '{"id": ..., "score": ...}'
-                raise DataError(f"{place}: it is no object", value=_show_value(row), allowed=allowed)
+                raise DataError(f"{place}: it is no object", value=shorten(repr(row)), allowed=allowed)
             yield place, row
 
 
@@ -209,7 +200,7 @@ def _decode(place: str, text: bytes) -> object:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        shown = _show_value(text[:_SHOWN].decode("utf-8", "replace"))
+        shown = shorten(repr(text[:80].decode("utf-8", "replace")))
         fix = "write one object in a line, or one list in the file; if it was cut, look whether the run has ended"
         raise DataError(f"{place}: it is no JSON, {error}", value=shown, fix=fix) from error
 

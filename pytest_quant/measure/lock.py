@@ -35,7 +35,7 @@ from pytest_quant.environment.gpu import cuda_gpu
 from pytest_quant.errors import QuantError, UsageError
 from pytest_quant.files import own_folder
 from pytest_quant.host import common_folder, join_words
-from pytest_quant.printable import clean, redact
+from pytest_quant.printable import clean, redact, shorten
 
 FOLDER_VARIABLE = "PYTEST_QUANT_LOCKS"
 """Environment variable that names another folder for the locks of devices."""
@@ -44,7 +44,6 @@ LOCK_TIMEOUT_S = 600.0
 """Longest wait for a device, unless an option says otherwise."""
 
 _WAIT_S = 2.0
-_LETTERS_SHOWN = 160
 _NOTE = ".holder"
 """Suffix of the file beside a lock that names its holder."""
 
@@ -176,8 +175,7 @@ def _lock(device: str) -> tuple[ReadWriteLock, Path]:
 @contextmanager
 def _note_holder(file: Path) -> Iterator[None]:
     """Write beside an exclusive lock, while the block runs, who holds it; if that cannot be written, write nothing."""
-    command = clean(redact(join_words(sys.orig_argv)))
-    shown = command if len(command) <= _LETTERS_SHOWN else f"{command[:_LETTERS_SHOWN]}..."
+    shown = shorten(clean(redact(join_words(sys.orig_argv))), 160)
     note = file.with_suffix(_NOTE)
     with suppress(OSError):
         note.write_text(f"{os.getpid()} ({shown}) since {now():%H:%M:%S} UTC", "utf-8")
