@@ -218,8 +218,7 @@ def direction_of(file: Path, task: str, metric: str, n: int, known: Settings) ->
         raise DataError(f"{file} is not whole", value=found, fix=fix)
     name = metric.rpartition(",")[0]
     # In a row, perplexity is the logarithm of the likelihood.
-    is_lower = _in(document, "higher_is_better", task, name) is False and name != "perplexity"
-    return "lower" if is_lower else "higher"
+    return "lower" if _in(document, "higher_is_better", task, name) is False and name != "perplexity" else "higher"
 
 
 def _results(file: Path) -> object:

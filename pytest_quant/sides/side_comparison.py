@@ -160,15 +160,10 @@ def _unmeasured_row(matched: Pair, was: Record, now: Record) -> Row:
 
 
 def _same_engine(was: Record, now: Record) -> bool:
-    """Whether nothing that is timed can differ."""
+    """Whether nothing that is timed can differ: a backend of the project's own may, while engines do not."""
     equal = all(was.digests.get(name) == now.digests.get(name) is not None for name in ("engine", "data"))
-    return equal and _is_of_this_package(now.backend)
-
-
-def _is_of_this_package(backend: str) -> bool:
-    """Whether a backend is the same code on both sides: a project's backend may differ while engines do not."""
     try:
-        return type(get_backend(backend)).__module__.startswith("pytest_quant.")
+        return equal and type(get_backend(now.backend)).__module__.startswith("pytest_quant.")
     except UsageError:
         # Known in the runs of the two sides only, where it is registered from the project.
         return False
