@@ -116,13 +116,10 @@ def _calls(sessions: Sequence[tuple[Engine, TimingSubject]]) -> list[Call]:
     """Return the calls to time: all by the clocks of their devices, or all by the host's if a clock is missing."""
     by_device = [engine.prepare_events(subject.feeds) for engine, subject in sessions]
     if None in by_device:
-        return [_call_from_host(engine, subject) for engine, subject in sessions]
+        tokens = [engine.prepare_tokens(subject.feeds) for engine, subject in sessions]
+        both = zip(tokens, sessions, strict=True)
+        return [engine.prepare(of.feeds) if call is None else ByToken(call) for call, (engine, of) in both]
     return [ByDevice(call) for call in by_device if call is not None]
-
-
-def _call_from_host(engine: Engine, subject: TimingSubject) -> Call:
-    tokens = engine.prepare_tokens(subject.feeds)
-    return engine.prepare(subject.feeds) if tokens is None else ByToken(tokens)
 
 
 def device_note(name: str, times: DeviceTimes | None) -> tuple[str, ...]:
