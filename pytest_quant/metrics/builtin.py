@@ -5,6 +5,7 @@ All read outputs (n, ...) and labels (n, ...), and keep only a few numbers for e
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,7 +18,6 @@ from pytest_quant.errors import UsageError, nearest
 from pytest_quant.metrics.classes import perplexity, token_losses
 from pytest_quant.metrics.detection import AVERAGES, share_kept
 from pytest_quant.metrics.metric import Array, Metric, ResolvedMetric, ratio_metric, resolve_wrapped
-from pytest_quant.metrics.segmentation import MIOU
 from pytest_quant.metrics.texts import character_counts, exact_matches, word_counts
 from pytest_quant.readers import find_registered
 
@@ -137,6 +137,62 @@ def macro_f1_pct(pairs: Array) -> float:
     return _PERCENT * float(np.mean(2.0 * right[occurs] / (predicted + actual)[occurs]))
 
 
+def _areas(outputs: Array, labels: Array) -> Array:
+    """Return the pixels of each class in both maps, and in either, of each sample: float64 (n, classes, 2).
+
+    Parameters
+    ----------
+    outputs : scores (n, classes, ...), floats, or maps of class indices (n, ...), integers.
+    labels : maps of class indices (n, ...); those below 0 and 255 do not count.
+
+    Raises
+    ------
+    UsageError : the maps differ in size, or hold a class that does not exist.
+    """
+    are_scores = outputs.dtype.kind == "f" and outputs.ndim > 1
+    classes, ours = (outputs.shape[1], outputs.argmax(axis=1)) if are_scores else (256, outputs)
+    if ours.size != labels.size:
+        raise UsageError(
+            "the metric 'miou' compares maps of classes of one size",
+            value=f"output {outputs.shape}, labels {labels.shape}",
+            allowed="scores (n, classes, ...) or class indices (n, ...), and labels (n, ...)",
+            fix="resize the labels to the output, or name another output",
+        )
+    ours, theirs = ours.reshape(len(labels), -1), labels.reshape(len(labels), -1)
+    counts = (theirs >= 0) & (theirs != 255)
+    for name, pixels in (("output", ours), ("label", theirs)):
+        wrong = pixels[counts & ((pixels < 0) | (pixels >= classes) | (pixels != np.floor(pixels)))]
+        if len(wrong):
+            raise UsageError(
+                f"the metric 'miou' found a class that does not exist in a map of the {name}",
+                value=str(wrong[0]),
+                allowed=f"whole numbers from 0 to {classes - 1}; labels that do not count are 255 or below 0",
+                fix="map the classes of the labels to those of the model",
+            )
+    rows = np.zeros((len(labels), classes, 2))
+    for row, one, other, counted in zip(rows, ours, theirs, counts, strict=True):
+        pixels = one[counted], other[counted], one[counted & (one == other)]
+        first, second, both = (np.bincount(each.astype(np.int64), minlength=classes) for each in pixels)
+        row[:] = np.stack([both, first + second - both], axis=1)
+    return rows
+
+
+def _mean_iou(rows: Array) -> Callable[[Array], float]:
+    """Return the mean over the classes that occur, in percent, as a function of indices of `rows` (n, classes, 2)."""
+    occurs = rows[:, :, 1].any(axis=0)
+    areas = rows[:, occurs].reshape(len(rows), -1)
+
+    def score(drawn: Array) -> float:
+        weights = np.bincount(drawn, minlength=len(rows)).astype(np.float64)
+        both, either = (weights @ areas).reshape(-1, 2).T
+        return 100.0 * float(np.mean(both[either > 0] / either[either > 0])) if either.any() else math.nan
+
+    return score
+
+
+_MIOU = ResolvedMetric(
+    "miou", "higher", "%", _areas, lambda rows: _mean_iou(rows)(np.arange(len(rows))), prepare=_mean_iou, is_ratio=True
+)
 _TOP1 = ResolvedMetric("top1", "higher", "%", _top1_right, _percent_mean, rate=_PERCENT, reads_classes=True, answers=1)
 
 BUILTIN = {
@@ -152,7 +208,7 @@ BUILTIN = {
         ratio_metric("cer", "lower", character_counts),
         ResolvedMetric("perplexity", "lower", "", token_losses, perplexity, reads_objects=True, is_ratio=True),
         ResolvedMetric("cosine", "higher", "", _cosine, np.mean, rate=1.0),
-        MIOU,
+        _MIOU,
         *AVERAGES,
     )
 }

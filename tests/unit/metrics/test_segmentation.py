@@ -11,7 +11,7 @@ from sklearn.metrics import jaccard_score
 from torchmetrics.classification import MulticlassJaccardIndex
 
 from pytest_quant.metrics import resolve_metric
-from pytest_quant.metrics.segmentation import MIOU
+from pytest_quant.metrics.builtin import BUILTIN
 from tests.unit.metrics.scoring import said, score
 
 
@@ -41,10 +41,10 @@ def test_it_is_that_of_scikit_learn(seed: int, classes: int, scored: bool) -> No
 def test_samples_that_are_drawn_weigh_as_often(seed: int) -> None:
     """A resample scored by weights is the score of its rows."""
     random = np.random.default_rng(seed)
-    rows = MIOU.statistics(random.integers(0, 4, (7, 5)).astype(np.uint8), random.integers(0, 4, (7, 5)))
+    rows = BUILTIN["miou"].statistics(random.integers(0, 4, (7, 5)).astype(np.uint8), random.integers(0, 4, (7, 5)))
     drawn = random.integers(0, 7, 7)
-    assert MIOU.prepare is not None
-    assert MIOU.prepare(rows)(drawn) == pytest.approx(MIOU.aggregate(rows[drawn]), abs=1e-9)
+    assert BUILTIN["miou"].prepare is not None
+    assert BUILTIN["miou"].prepare(rows)(drawn) == pytest.approx(BUILTIN["miou"].aggregate(rows[drawn]), abs=1e-9)
 
 
 @pytest.mark.parametrize(
