@@ -25,9 +25,6 @@ from pytest_quant.data import Batch, Data
 from pytest_quant.measure.batching import RANGE_SAMPLES, OpenEngine, run_batches
 from pytest_quant.measure.evaluation import OutputPair
 
-CHUNK_SAMPLES = 4096
-"""With ten classes, comparing shorter chunks costs several times more per sample, and longer ones no less."""
-
 _CHUNK_BYTES = 4 << 20
 _INDEX = "chunks.jsonl"
 _ARRAYS = "arrays.bin"
@@ -67,14 +64,15 @@ class Replay:
             yield batches, [next(runs) for _ in batches]
 
 
-def run_over(opened: OpenEngine, data: Data, most: int = CHUNK_SAMPLES) -> Iterator[Chunk]:
+def run_over(opened: OpenEngine, data: Data, most: int = 4096) -> Iterator[Chunk]:
     """Run an engine over the evaluation set and yield its outputs in the order of the set, without padding.
 
     Parameters
     ----------
     opened : the engine.
     data : the evaluation set.
-    most : samples after which a chunk ends; whole batches are run.
+    most : samples after which a chunk ends; whole batches are run. With ten classes, comparing shorter chunks costs
+        several times more per sample, and longer ones no less.
     """
     chunks = _restore_order(_runs(opened, data, most))
     for alike in _group_parts(chunks, most, lambda chunk: chunk.outputs, _can_be_joined):

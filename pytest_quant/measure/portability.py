@@ -24,13 +24,6 @@ from pytest_quant.result import AccuracyResult, Portability
 from pytest_quant.verdict import Judge
 from pytest_quant.verdict.processors import judge_elsewhere
 
-_SIMULATED_MACS, _EMULATED_MACS = 20e6, 40e9
-"""Most multiply-accumulates of a sample that is simulated, which takes some ms for a million; and of all samples that
-run on an older processor, but for the fewest, which takes a minute or two under QEMU."""
-
-_KEPT_BYTES = 256 << 20
-"""Of the outputs of all these samples."""
-
 
 def find_portability(measurement: Measurement, opened: OpenEngine, judge: Judge, tools: Tools) -> Portability | None:
     """Return on which processors the verdict on an INT8 engine holds; ``None`` for what is no such engine on the CPU.
@@ -67,11 +60,12 @@ def find_portability(measurement: Measurement, opened: OpenEngine, judge: Judge,
     pair = replace(measurement.bench, candidate=opened)
     macs = sum(op.macs or 0 for op in measurement.coverage.by_op) / pair.latency_batch_size
     if built.spec.cpus in ("any", "avx2"):
-        most = max(8, min(64, int(_EMULATED_MACS / max(macs, 1.0))))
+        # Of so many multiply-accumulates QEMU takes a minute or two.
+        most = max(8, min(64, int(40e9 / max(macs, 1.0))))
         return _measure(pair, older, unknown, judge, tools, most)
     unknown = replace(unknown, reason="sums of two products may pass 16 bits: cpus='any' measures what that does")
-    # Small models take no time, and large ones would take more than the rest of the check.
-    return _simulate(pair, unknown, judge, tools.cache) if exposed and 0.0 < macs <= _SIMULATED_MACS else unknown
+    # A million takes some ms: small models take no time, and large ones would take more than the rest of the check.
+    return _simulate(pair, unknown, judge, tools.cache) if exposed and 0.0 < macs <= 20e6 else unknown
 
 
 def _find_exposed(built: BuiltEngine, cache: Cache) -> tuple[Exposed, ...] | None:
@@ -138,7 +132,7 @@ def _simulate(pair: EnginePair, unknown: Portability, judge: Judge, cache: Cache
 
 def _fitting(opened: OpenEngine, most: int) -> int:
     """Return how many samples have outputs that memory may hold, at least one."""
-    return max(1, min(most, _KEPT_BYTES // max(1, opened.output_bytes)))
+    return max(1, min(most, (256 << 20) // max(1, opened.output_bytes)))
 
 
 def _judge(

@@ -29,7 +29,6 @@ from pytest_quant.stats.means import ValueWithError, median_with_error, session_
 from pytest_quant.stats.ratio import student_quantile
 from pytest_quant.stats.rounds import Floats, Looks, judge_ratio
 
-_SAMPLES, _CALIBRATION = 8, 4
 _FEWEST_ROUNDS = 8
 
 FEWEST_LAUNCHES = 3
@@ -157,8 +156,8 @@ def _subject(backend: Backend, work: Workload, precision: str, folder: Path, too
     if not file.exists():
         write_workload(file, work)
     scheme = None if precision == "fp32" else "static"
-    spec, samples = EngineSpec(backend.name, precision, scheme, Model.from_onnx(file)), inputs_of(work, _SAMPLES)
-    data = read_data(Dataset.from_arrays(samples, calibration=_CALIBRATION), spec, tools)
+    spec, samples = EngineSpec(backend.name, precision, scheme, Model.from_onnx(file)), inputs_of(work, 8)
+    data = read_data(Dataset.from_arrays(samples, calibration=4), spec, tools)
     (tensor,) = backend.signature(spec.model).inputs
     shaped = shape_spec(spec, (tensor,), data, 1, 1)
     return TimingSubject(build_engine(shaped, backend, data, tools), {tensor.name: samples[:1]})

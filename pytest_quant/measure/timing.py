@@ -28,15 +28,6 @@ from pytest_quant.stats.means import LAUNCH_LOOKS, LOOK_CONFIDENCE, mean_of_laun
 from pytest_quant.stats.rounds import OF_RATIO, SessionSet, session_sets
 from pytest_quant.verdict import Judge
 
-FIRST_SHARE = 0.6
-"""Of the budget, for the first measurement where a limit may need a second one.
-
-The half-width of an interval falls with the square root of the time, so that 40 % of the time give one that is
-sqrt(0.6 / 0.4) = 1.22 times as wide as that of 60 %: the second measurement can confirm what the first finds broken by
-more than its own width. A limit that is clearly broken is decided by the fewest rounds, which leaves the second
-measurement more time.
-"""
-
 CONFIRMING = 0.8
 """Confidence of the second measurement's intervals: it repeats a finding, and does not look for one.
 
@@ -61,7 +52,10 @@ def time_with_confirmation(
     judge : of the check's limits.
     measure_apart : measures in a fresh process, for the second time where the first is in doubt; ``None`` for none.
     """
-    first = measure_once(replace(plan, max_s=plan.max_s * (FIRST_SHARE if has_limit(plan) else 1.0)))
+    # The half-width of an interval falls with the square root of the time, so that 40 % of the time give one that is
+    # sqrt(0.6 / 0.4) = 1.22 times as wide as that of 60 %: the second measurement can confirm what the first finds
+    # broken by more than its own width. A limit that is clearly broken is decided by the fewest rounds.
+    first = measure_once(replace(plan, max_s=plan.max_s * (0.6 if has_limit(plan) else 1.0)))
     if not judge.broken(first):
         return first
     left_s = max(plan.max_s - first.spent_s, 0.0)
