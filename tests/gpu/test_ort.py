@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +21,6 @@ from pytest_quant.testing.conformance.examples import (
     dense,
     float_spec,
     open_example,
-    specs,
     sqnr_db,
 )
 from tests.gpu.usable import usable
@@ -34,8 +34,8 @@ def test_float_and_int8_on_the_device(name: str, tmp_path: Path) -> None:
     backend = usable(name)
     example = conv()
     feeds = example.feeds(8, 1)
-    model = example.write(tmp_path)
-    for spec in [float_spec(backend, model), *specs(backend, model)]:
+    bench = Workbench(backend, tmp_path, ExitStack())
+    for spec in [bench.float_spec(example), *bench.specs(example)]:
         with open_example(backend, spec, example) as engine:
             assert sqnr_db(example.compute(feeds), engine.run(feeds)) > 20
             assert engine.provider in engine.coverage(feeds).provider
@@ -53,8 +53,8 @@ def test_layers_on_the_device(name: str, tmp_path: Path) -> None:
     """Each has a time, of its kernels and not of handing them over; on CUDA the products are told one by one."""
     backend = usable(name)
     example = conv()
-    model = example.write(tmp_path)
-    for spec in [float_spec(backend, model), *specs(backend, model)]:
+    bench = Workbench(backend, tmp_path, ExitStack())
+    for spec in [bench.float_spec(example), *bench.specs(example)]:
         with open_example(backend, spec, example) as engine:
             layers = engine.layer_times(example.feeds(8, 1))
         assert layers

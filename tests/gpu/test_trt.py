@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from pytest_quant.backends import Backend
 from pytest_quant.spec import Calibration
 from pytest_quant.testing import BackendConformance
-from pytest_quant.testing.conformance.examples import conv, float_spec, open_example, specs, sqnr_db
+from pytest_quant.testing.conformance.examples import Workbench, conv, float_spec, open_example, sqnr_db
 from tests.gpu.usable import usable
 
 pytestmark = pytest.mark.gpu
@@ -37,7 +38,7 @@ def test_implicit_int8(trt: Backend, tmp_path: Path, method: str) -> None:
     if not trt.availability().version.startswith("10."):
         pytest.skip("calibrators ended with TensorRT 10")
     example = conv()
-    (spec,) = specs(trt, example.write(tmp_path))
+    (spec,) = Workbench(trt, tmp_path, ExitStack()).specs(example)
     implicit_spec = replace(spec, calibration=Calibration(method=method), options=(("quantization", "implicit"),))
     feeds = example.feeds(8, 1)
     with open_example(trt, implicit_spec, example) as engine:
@@ -48,7 +49,7 @@ def test_implicit_int8(trt: Backend, tmp_path: Path, method: str) -> None:
 def test_a_float_type_beside_int8(trt: Backend, tmp_path: Path, beside: str) -> None:
     """INT8 covers all that it covers with float32 beside it, in every version."""
     example = conv()
-    (spec,) = specs(trt, example.write(tmp_path))
+    (spec,) = Workbench(trt, tmp_path, ExitStack()).specs(example)
     feeds = example.feeds(8, 1)
     covered = []
     for kind in ("fp32", beside):

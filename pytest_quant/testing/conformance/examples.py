@@ -222,8 +222,14 @@ class Workbench:
         return float_spec(self.backend, self.model(example))
 
     def specs(self, example: Example, *, exclude: tuple[str, ...] = ()) -> list[EngineSpec]:
-        """Return one spec for each quantized precision and scheme."""
-        return specs(self.backend, self.model(example), exclude=exclude)
+        """Return one spec for each quantized precision and scheme that starts from a float model."""
+        model, options = self.model(example), _options(self.backend)
+        return [
+            EngineSpec(self.backend.name, precision, scheme, model, exclude=exclude, options=options)
+            for precision, schemes in self.backend.offer.precisions.items()
+            for scheme in schemes
+            if scheme not in (None, *ARRIVING)
+        ]
 
     def float_engine(self, example: Example) -> Engine:
         """Return the FP32 engine of an example."""
@@ -246,16 +252,6 @@ def _options(backend: Backend) -> tuple[tuple[str, object], ...]:
     spec = EngineSpec(backend.name, "fp32", None, Model("any"))
     needed = TARGET in backend.offer.options and not backend.availability(spec).available
     return ((TARGET, "SM89"),) if needed else ()
-
-
-def specs(backend: Backend, model: Model, *, exclude: tuple[str, ...] = ()) -> list[EngineSpec]:
-    """Return one spec for each quantized precision and scheme of a backend that starts from a float model."""
-    return [
-        EngineSpec(backend.name, precision, scheme, model, exclude=exclude, options=_options(backend))
-        for precision, schemes in backend.offer.precisions.items()
-        for scheme in schemes
-        if scheme not in (None, *ARRIVING)
-    ]
 
 
 def float_spec(backend: Backend, model: Model) -> EngineSpec:
