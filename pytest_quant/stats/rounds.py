@@ -130,14 +130,12 @@ class JudgedRounds:
     Attributes
     ----------
     span : median over rounds, and the interval of the true value.
-    rounds_width : of the interval without the noise between sessions.
     alike : correlation of a round with its neighbour, 0..1, as far as it widens.
     effective_rounds : how many independent rounds tell as much.
     session_sd : standard deviation between sessions that the interval allows for.
     """
 
     span: Span
-    rounds_width: Floats
     alike: Floats
     effective_rounds: Floats
     session_sd: Floats
@@ -217,7 +215,7 @@ def judge_ratio(
     # 3.2.
     beyond = looks.boundary(rounds)[0][-1]
     errors = (2 * (rounds if beyond is None else beyond) - rounds) / rounds**0.5
-    sd = moderate_sd(prior, apart.span.value, apart.rounds_width / (2.0 * errors))
+    sd = moderate_sd(prior, apart.span.value, (apart.span.high - apart.span.low) / (2.0 * errors))
     return judge_rounds(ratio, neighbours, looks, sd), apart
 
 
@@ -328,6 +326,6 @@ def judge_rounds(values: Floats, neighbours: tuple[Floats, ...], looks: Looks, s
     n = values.shape[-1]
     alike = np.max([resemblance(neighbour) for neighbour in neighbours], axis=0)
     share = (1.0 - alike) / (1.0 + alike)
-    of_rounds, times = median_span(values, looks.boundary(n)[0][-1]), 1.0 / np.sqrt(share)
-    whole = widen_span(of_rounds, times, reach(looks.confidence) * session_sd)
-    return JudgedRounds(whole, times * (of_rounds.high - of_rounds.low), alike, np.maximum(n * share, 1.0), session_sd)
+    of_rounds = median_span(values, looks.boundary(n)[0][-1])
+    whole = widen_span(of_rounds, 1.0 / np.sqrt(share), reach(looks.confidence) * session_sd)
+    return JudgedRounds(whole, alike, np.maximum(n * share, 1.0), session_sd)
