@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import bisect
 import math
 from collections.abc import Callable, Sequence
 from statistics import NormalDist
 
 import numpy as np
 
-from pytest_quant.stats.ratio import binomial_cdf
+from pytest_quant.stats.ratio import binomial_cdf, find_first
 
 _RARE = 1e-12
 
@@ -210,12 +209,7 @@ def samples_to_resolve(
         reach = math.hypot(seen, unseen) if bounded else seen + unseen
         return reach + z[1] * math.sqrt(max(0.0, variance) / n) <= distance
 
-    enough = 1
-    while not is_enough(enough):
-        enough *= 2
-        if enough > 1e12:
-            return None
-    return bisect.bisect_left(range(enough), True, lo=enough // 2 + 1, key=is_enough)
+    return find_first(is_enough) if is_enough(2**39) else None
 
 
 def variance_at(lost: float, won: float, limit: float) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,10 +81,15 @@ def runs_needed(percentile: float, confidence: float = 0.95, beyond: int = 0) ->
         few = math.fsum(math.comb(n, k) * (1.0 - share) ** k * share ** (n - k) for k in range(beyond + 1))
         return few <= 1.0 - confidence
 
-    most = fewest = math.ceil(math.log1p(-confidence) / math.log(share))
-    while not bounded(most):
-        most *= 2
-    return bisect.bisect_left(range(most), True, lo=min(fewest, most), key=bounded)
+    return find_first(bounded, math.ceil(math.log1p(-confidence) / math.log(share)))
+
+
+def find_first(holds: Callable[[int], bool], first: int = 1) -> int:
+    """Return the smallest number from `first` on for which `holds` does, as it does for all larger ones."""
+    end = first
+    while not holds(end):
+        end *= 2
+    return bisect.bisect_left(range(end), True, lo=first, key=holds)
 
 
 def binomial_cdf(n: int, share: float) -> NDArray[np.float64]:
