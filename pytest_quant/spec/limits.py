@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -114,12 +115,9 @@ def _percentiles(key: str, value: object) -> tuple[tuple[float, float], ...] | N
 
 def _percentile(key: str, written: object) -> float:
     """Return the percentile of ``"p99"``, ``"99"`` or ``99``. Raises `UsageError` for anything else."""
-    digits = written.removeprefix("p") if isinstance(written, str) else written
-    try:
-        percentile = float(digits) if isinstance(digits, (int, float, str)) else -1.0
-    except ValueError:
-        percentile = -1.0
-    if isinstance(written, bool) or not 0.0 < percentile < 100.0:
+    digits = re.fullmatch(r"p?(\d+\.?\d*|\.\d+)", str(written), re.ASCII)
+    percentile = float(digits[1]) if digits else 0.0
+    if not 0.0 < percentile < 100.0:
         raise UsageError(
             f"{key} has a key that is no percentile",
             value=repr(written),
