@@ -93,10 +93,9 @@ def time_pairs(one_pair: Callable[[int], TimedPair], limit: float, *, same_refer
     while len(counted) < PAIR_LOOKS[-1] and len(voided) <= MOST_VOID:
         pair = one_pair(len(counted) + len(voided))
         (voided if pair.doubt else counted).append(pair)
-        if not pair.doubt and len(counted) == PAIR_LOOKS[0]:
-            times = _judge_pairs(counted, voided, limit, same_reference)
-            if times.side != "open":
-                return times
+        is_look = not pair.doubt and len(counted) == PAIR_LOOKS[0]
+        if is_look and _judge_pairs(counted, voided, limit, same_reference).side != "open":
+            break
     return _judge_pairs(counted, voided, limit, same_reference)
 
 

@@ -59,8 +59,7 @@ def time_with_confirmation(
     if not judge.broken(first):
         return first
     left_s = max(plan.max_s - first.spent_s, 0.0)
-    confidence = min(plan.confidence, CONFIRMING)
-    again = replace(plan, max_s=left_s, seed=plan.seed + 1, confidence=confidence)
+    again = replace(plan, max_s=left_s, seed=plan.seed + 1, confidence=min(plan.confidence, CONFIRMING))
     # Processes differ by what sessions of one do not show: where memory lies, how threads are placed.
     # A FAIL that does not stand if intervals reach twice as far is close.
     doubted = measure_apart is not None and not judge.broken(first.wider(reach=2.0))

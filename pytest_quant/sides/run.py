@@ -30,7 +30,6 @@ _SELECTION = "selection.json"
 IMPORTED = "imported.json"
 """File with the names of the modules that a run imported from the user's checkout."""
 
-_KEPT = ("PYTEST_PLUGINS", "PYTEST_DISABLE_PLUGIN_AUTOLOAD")
 _PYTEST = "import sys; from pytest_quant.host import end_with_parent as w; w(); import pytest; sys.exit(pytest.main())"
 """``python -m pytest``, which ends with the run that started it, where that is killed."""
 
@@ -208,7 +207,7 @@ def _environment(tree: Tree, invocation: Invocation, python: str) -> dict[str, s
     variables = {
         name: value
         for name, value in os.environ.items()
-        if name in _KEPT
+        if name in ("PYTEST_PLUGINS", "PYTEST_DISABLE_PLUGIN_AUTOLOAD")
         or not (name.startswith(("PYTEST_", "COV_CORE_")) or name in LOCAL_VARIABLES)
         # What is ours is called PYTEST_QUANT.
         or name.startswith("PYTEST_QUANT_")

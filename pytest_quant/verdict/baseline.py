@@ -94,7 +94,7 @@ def _latency(limit: str, allowed: float, latency: LatencyResult | None, baseline
     status = verdict.status
     if status is Status.FAIL and not found.knows_noise:
         status = Status.INCONCLUSIVE
-    reason = describe_null(verdict.reason, apart)
+    reason = verdict.reason if apart is None else describe_null(verdict.reason, apart)
     if status is Status.INCONCLUSIVE and apart is None:
         reason += f"; {_advise(change, allowed, baseline)}"
     return replace(verdict, status=status, reason=reason)

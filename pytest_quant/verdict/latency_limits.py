@@ -68,10 +68,8 @@ def find_null_distance(latency: LatencyResult) -> float | None:
     return max(math.log(latency.null_ratio_ci.high), -math.log(latency.null_ratio_ci.low))
 
 
-def describe_null(reason: str, apart: float | None) -> str:
+def describe_null(reason: str, apart: float) -> str:
     """Return `reason` with what an off null adds to the interval in it."""
-    if apart is None:
-        return reason
     return f"{reason}; the interval is {100 * math.expm1(apart):.2g} % wider to either side, for {NULL_OFF}"
 
 
