@@ -90,7 +90,7 @@ def run_selftest(
         tools = Tools(Cache(place / "cache", notify=steps.notify), steps, DeviceLocks(steps.notify))
         chosen = _find_backend(backend) if backend else _choose(place, tools)
         steps.notify(f"building {len(effort.kinds)} models for {chosen.name}")
-        files = _prepare(effort, chosen, place, tools)
+        files = [*_prepare(effort, chosen, place, tools)]
         measured: list[list[LatencyResult]] = []
         try:
             for times in _launches(effort, files, chosen.device, tools, clock):
@@ -163,15 +163,13 @@ def _subject(backend: Backend, work: Workload, precision: str, folder: Path, too
     return TimingSubject(build_engine(shaped, backend, data, tools), {tensor.name: samples[:1]})
 
 
-def _prepare(effort: Effort, backend: Backend, folder: Path, tools: Tools) -> list[Path]:
-    """Build both engines of each kind of model; return the files that describe them for a launch."""
-    files: list[Path] = []
+def _prepare(effort: Effort, backend: Backend, folder: Path, tools: Tools) -> Iterator[Path]:
+    """Build both engines of each kind of model; yield the files that describe them for a launch."""
     for work in effort.kinds:
         reference, candidate = (_subject(backend, work, precision, folder, tools) for precision in ("fp32", "int8"))
         file = folder / f"{work.name}.launch"
         TimingJob(reference, candidate, effort.plan).save(file)
-        files.append(file)
-    return files
+        yield file
 
 
 def _launches(
