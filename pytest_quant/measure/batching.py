@@ -264,7 +264,8 @@ def _use_timed_size(batched: OpenEngine, data: Data, part: Feeds, together: Outp
         alone = [batched.run(data.layout.samples(part, [row]), 1) for row in rows]
     except QuantError:
         return batched  # It does not run on single samples, so that there is nothing to compare with.
-    joined = {output: _join([run[output] for run in alone]) for output in together}
+    of_rows = {output: [run[output] for run in alone] for output in together}
+    joined = {name: np.concatenate(of) if len({row.shape for row in of}) == 1 else None for name, of in of_rows.items()}
     difference, how = _difference({name: array[rows] for name, array in together.items()}, joined, rows)
     # Kernels for other batch sizes explain as much; other ranges differ by more.
     if batched.itself.keeps_state or difference <= max(2.0**-10, batched.itself.relative):
@@ -348,11 +349,6 @@ def _compare_with_itself(opened: OpenEngine, first: Outputs, feeds: Feeds, other
 def _keep_outputs(run: Outputs) -> tuple[Outputs, ...]:
     """Return the outputs of a run if they may be kept, else none."""
     return (run,) if sum(np.asarray(array).nbytes for array in run.values()) <= _KEPT_BYTES else ()
-
-
-def _join(rows: list[NDArray[Any]]) -> NDArray[Any] | None:
-    """Return the outputs of single samples as one array, ``None`` if their shapes differ."""
-    return np.concatenate(rows) if len({row.shape for row in rows}) == 1 else None
 
 
 def _changed_pct(first: NDArray[Any], second: Any) -> float | None:
