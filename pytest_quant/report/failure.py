@@ -15,7 +15,7 @@ from pytest_quant.result import AccuracyResult, Status, Verdict
 from pytest_quant.spec import LIMITS, QUANTIZED_PRECISIONS, limits_on
 from pytest_quant.verdict.accuracy_limits import reference_falls_short
 from pytest_quant.verdict.processors import CPUS
-from pytest_quant.verdict.rules import format_apart, format_limit
+from pytest_quant.verdict.rules import format_apart
 
 _MAX_LINES = 24
 _MOST_OF_ONE = 10
@@ -182,7 +182,7 @@ def both_figures(verdict: Verdict, record: Record) -> tuple[str, str]:
     row, allowed, observed = LIMITS.get(_kind(verdict)), verdict.allowed, verdict.observed
     # Some have a unit by their row and some by the metric.
     unit = shown_unit(row.scale or row.unit, record.accuracy) if row else ""
-    was = NOT_MEASURED if allowed is None else f"{format_limit(allowed)} {unit}".rstrip()
+    was = NOT_MEASURED if allowed is None else f"{allowed!r} {unit}".rstrip()
     if observed is None:
         return was, NOT_MEASURED
     return was, f"{figure(observed) if allowed is None else format_apart(observed, allowed, 3)} {unit}".rstrip()
@@ -191,7 +191,7 @@ def both_figures(verdict: Verdict, record: Record) -> tuple[str, str]:
 def _limit(verdict: Verdict) -> str:
     """Return the limit with its reason, and with both figures if the reason does not name what is allowed."""
     status = "" if verdict.status is Status.FAIL else f"{verdict.status.value}: "
-    allowed = "" if verdict.allowed is None else format_limit(verdict.allowed)
+    allowed = "" if verdict.allowed is None else repr(verdict.allowed)
     figures = [f"observed {figure(verdict.observed, 6)}"] if verdict.observed is not None else []
     figures += [f"allowed {allowed}"] if allowed else []
     said = verdict.limit == "outputs" or not figures or (allowed and allowed in verdict.reason)

@@ -19,7 +19,6 @@ from pytest_quant.verdict.rules import (
     OUTPUTS,
     drop_suffix,
     explain_coarseness,
-    format_limit,
     judge_by_interval,
     judge_by_value,
     mark_unmeasured,
@@ -117,7 +116,7 @@ def _drop(allowed: float, accuracy: AccuracyResult, confidence: float | None) ->
     need = few or (f"about {accuracy.n_to_resolve} samples would decide" if accuracy.n_to_resolve else "")
     if not need and max(accuracy.reference_runs or 1, accuracy.candidate_runs or 1) > 1:
         need = "more runs of each side would narrow it"
-    bound = f"{format_limit(allowed)}{unit}"
+    bound = f"{allowed!r}{unit}"
     verdict = _drop_interval(accuracy, confidence or accuracy.confidence, allowed, bound, need)
     return _say_for_others(verdict, replace(accuracy, confidence=confidence or accuracy.confidence))
 
@@ -133,7 +132,7 @@ def _say_for_others(verdict: Verdict, accuracy: AccuracyResult) -> Verdict:
     is_known = accuracy.assumed_run_sd is None
     if verdict.status is Status.PASS and is_known and ends is not None and verdict.allowed is not None:
         if ends.high <= verdict.allowed:
-            sure = f"at most {format_limit(verdict.allowed)}{unit} worse, {100 * accuracy.confidence:g} % sure"
+            sure = f"at most {verdict.allowed!r}{unit} worse, {100 * accuracy.confidence:g} % sure"
             reason = f"{sure}: {accuracy.drop:.4g} [{ends.low:.4g}, {ends.high:.4g}]{unit}"
         elif accuracy.n_to_resolve:
             reason += f"; about {accuracy.n_to_resolve} samples would decide for others"
@@ -297,6 +296,6 @@ def _judge_on_interval(
     noise = assume_noise(sd, min(accuracy.candidate_runs or 1, accuracy.reference_runs or 1))
     low, high = add_run_noise(observed, (ends.low, ends.high), noise, accuracy.confidence)
     figure = f"the {accuracy.confidence:.0%} interval [{low:.4g}, {high:.4g}]{unit}"
-    bound, if_open = f"{format_limit(allowed)}{unit}", f"; {few}" if few else ""
+    bound, if_open = f"{allowed!r}{unit}", f"; {few}" if few else ""
     given = verdict.limit, allowed, observed, (low, high)
     return judge_by_interval(*given, figure=figure, bound=bound, if_open=if_open, is_least=is_least)

@@ -19,7 +19,6 @@ from pytest_quant.stats.means import LAUNCH_LOOKS
 from pytest_quant.verdict.accuracy_limits import allow_for_run_noise
 from pytest_quant.verdict.latency_limits import describe_null, find_null_distance
 from pytest_quant.verdict.rules import (
-    format_limit,
     judge_by_interval,
     judge_by_value,
     mark_no_baseline,
@@ -90,7 +89,7 @@ def _latency(limit: str, allowed: float, latency: LatencyResult | None, baseline
         return Verdict(limit, allowed, observed, Status.INCONCLUSIVE, reason)
     counted = f" in {len(change.head)} launches" if len(change.head) > 1 else ""
     figure = f"{words}{counted} against {_count_launches(change.base)} of {baseline.commit[:12]}"
-    verdict = judge_by_interval(limit, allowed, observed, ends, figure=figure, bound=f"{format_limit(allowed)} %")
+    verdict = judge_by_interval(limit, allowed, observed, ends, figure=figure, bound=f"{allowed!r} %")
     status = verdict.status
     if status is Status.FAIL and not found.knows_noise:
         status = Status.INCONCLUSIVE
@@ -187,5 +186,5 @@ def _drop_increase(allowed: float, accuracy: AccuracyResult, baseline: Baseline 
     high = increase + math.hypot(accuracy.drop_ci.high - accuracy.drop, baseline.drop - old.low)
     figure = f"the {accuracy.confidence:.0%} interval of the increase [{low:.4g}, {high:.4g}]"
     given = "max_drop_increase", allowed, increase, (low, high)
-    verdict = judge_by_interval(*given, figure=figure, bound=format_limit(allowed))
+    verdict = judge_by_interval(*given, figure=figure, bound=repr(allowed))
     return allow_for_run_noise(verdict, accuracy, low)

@@ -16,7 +16,7 @@ from typing import TypeAlias
 from pytest_quant.result import NULL_OFF, LatencyResult, Status, Verdict
 from pytest_quant.spec import Limits
 from pytest_quant.stats.ratio import fewest_rounds, runs_needed
-from pytest_quant.verdict.rules import format_limit, judge_by_interval, mark_unmeasured
+from pytest_quant.verdict.rules import judge_by_interval, mark_unmeasured
 
 
 def latency_verdicts(limits: Limits, latency: LatencyResult | None, latency_off: str = "") -> Iterator[Verdict]:
@@ -112,7 +112,7 @@ def _speedup(allowed: float, latency: LatencyResult) -> Verdict:
         speedup, span = latency.over.speedup, latency.over.speedup_ci
         counted = f" over {latency.over.launches} launches"
     figure = f"speedup x{speedup:.3f} [{span.low:.3f}, {span.high:.3f}]{counted}"
-    return judge_by_interval("min_speedup", allowed, speedup, span, figure=figure, bound=f"x{format_limit(allowed)}")
+    return judge_by_interval("min_speedup", allowed, speedup, span, figure=figure, bound=f"x{allowed!r}")
 
 
 def _clock(latency: LatencyResult) -> str:
@@ -120,7 +120,7 @@ def _clock(latency: LatencyResult) -> str:
 
 
 def _percentile(name: str, percentile: float, allowed: float, latency: LatencyResult) -> Verdict:
-    words, over = f"{format_limit(allowed)} ms", latency.over
+    words, over = f"{allowed!r} ms", latency.over
     if over is not None and percentile == 50:
         span = over.candidate_p50_ci_ms
         figure = f"p50 [{span.low:.4g}, {span.high:.4g}] ms over {over.launches} launches"
@@ -145,7 +145,7 @@ def _token_time(name: str, allowed: float, latency: LatencyResult) -> Verdict:
         why = "no tokens were timed; give them by Model.from_callable(fn, streams=True)"
         return mark_unmeasured(limit, allowed, why)
     low, high = token.candidate_ci_ms
-    figure, bound = f"median [{low:.4g}, {high:.4g}] ms", f"{format_limit(allowed)} ms"
+    figure, bound = f"median [{low:.4g}, {high:.4g}] ms", f"{allowed!r} ms"
     return judge_by_interval(limit, allowed, token.candidate_ms, (low, high), figure=figure, bound=bound)
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pytest_quant.result import AccuracyResult, Status, TaskScore, Verdict
 from pytest_quant.spec import Limits
 from pytest_quant.stats.holm import holm
-from pytest_quant.verdict.rules import drop_suffix, explain_coarseness, format_limit, judge_by_value, mark_unmeasured
+from pytest_quant.verdict.rules import drop_suffix, explain_coarseness, judge_by_value, mark_unmeasured
 
 _MOST_NAMED = 4
 
@@ -65,7 +65,7 @@ def judge_together(
     if not parts:
         return mark_unmeasured(limit, allowed, accuracy.note or "no metric could be computed")
     unit = drop_suffix(parts[0].unit or accuracy.unit)
-    bound = f"{format_limit(allowed)}{unit}"
+    bound = f"{allowed!r}{unit}"
     broken: list[tuple[TaskScore, str]] = []
     undecided: list[TaskScore] = []
     is_far = False

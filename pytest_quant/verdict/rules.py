@@ -19,11 +19,6 @@ OUTPUTS = "outputs"
 _LIMIT = "min_coverage"
 
 
-def format_limit(limit: float) -> str:
-    """Return a limit as its mark has it: 0.9999999 is not 1, and 1 is 1.0 only if the mark says so."""
-    return repr(limit)
-
-
 def format_apart(observed: float, allowed: float, digits: int = 6) -> str:
     """Return a figure as text that lies on the same side of the limit as the figure itself.
 
@@ -90,6 +85,8 @@ def drop_suffix(unit: str | None) -> str:
 def judge_by_value(limit: str, allowed: float, observed: float, unit: str, *, is_least: bool | None = None) -> Verdict:
     """Return PASS when a figure that is a fact is within its limit, up to rounding, else FAIL.
 
+    The limit is written as its mark has it: 0.9999999 is not 1, and 1 is 1.0 only if the mark says so.
+
     Parameters
     ----------
     limit : name of the limit.
@@ -103,7 +100,7 @@ def judge_by_value(limit: str, allowed: float, observed: float, unit: str, *, is
         status, figure, relation = Status.PASS, f"{observed:.6g}", "reaches" if is_least else "is within"
     else:
         status, figure, relation = Status.FAIL, format_apart(observed, allowed), "is below" if is_least else "is above"
-    return Verdict(limit, allowed, observed, status, f"{figure}{unit} {relation} {format_limit(allowed)}{unit}")
+    return Verdict(limit, allowed, observed, status, f"{figure}{unit} {relation} {allowed!r}{unit}")
 
 
 def judge_by_interval(
@@ -191,7 +188,7 @@ def _judge_bounded(
     if judge_by_value(_LIMIT, allowed, high, unit).status is Status.FAIL:
         most = f"and {format_apart(high, allowed, 4)} % with all of the {hidden} that cannot be seen into"
         return replace(least, reason=f"{least.reason}{of}, {most}")
-    around = f"{low:.4g} to {high:.4g}{unit}, around {format_limit(allowed)}{unit}{of}"
+    around = f"{low:.4g} to {high:.4g}{unit}, around {allowed!r}{unit}{of}"
     if of:
         hidden += f" of all {coverage.unit}"
     return Verdict(_LIMIT, allowed, low, Status.INCONCLUSIVE, f"{around}: {hidden} cannot be seen into")
@@ -245,7 +242,7 @@ def _judge_on_interval(limit: Limit, allowed: float, observed: float, span: Inte
         reason = f"{format_apart(observed, allowed, 4)}{limit.suffix} was measured once, which gives no interval"
         return Verdict(limit.name, allowed, observed, Status.INCONCLUSIVE, reason)
     value, low, high = (format_apart(number, allowed, 4) for number in (observed, span.low, span.high))
-    figure, bound = f"{value} [{low}, {high}]{limit.suffix}", f"{format_limit(allowed)}{limit.suffix}"
+    figure, bound = f"{value} [{low}, {high}]{limit.suffix}", f"{allowed!r}{limit.suffix}"
     return judge_by_interval(limit.name, allowed, observed, (span.low, span.high), figure=figure, bound=bound)
 
 

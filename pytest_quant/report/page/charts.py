@@ -15,7 +15,6 @@ from pytest_quant.report.series_text import change_words
 from pytest_quant.report.text import drop_unit, figure, format_in_unit, letter
 from pytest_quant.result import AccuracyResult, Interval, Resources, Status, Verdict
 from pytest_quant.spec import LIMITS
-from pytest_quant.verdict.rules import format_limit
 
 _COMMIT = 12
 _DAY, _MINUTE = 10, 16
@@ -53,7 +52,7 @@ def interval_bar(record: Record, verdict: Verdict) -> dict[str, Any] | None:
         "span": ends,
         "allowed": (0.0, limit) if below else (limit, 300.0),
         "about": f"{verdict.limit}: {figure(observed)}{around}; {'at most' if below else 'at least'} "
-        f"{format_limit(allowed)} is allowed: {verdict.status.value}",
+        f"{allowed!r} is allowed: {verdict.status.value}",
     }
 
 
