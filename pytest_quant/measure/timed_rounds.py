@@ -54,13 +54,6 @@ class Reopening:
     lasts_ns: float
     weights_bytes: int = 0
 
-    def waits_for_memory(self, run_ns: float) -> bool:
-        """Whether a run of so many nanoseconds waits for its weights most of the time, so that their places matter."""
-        fetched = self.weights_bytes / max(run_ns, 1.0)  # bytes per nanosecond are GB per second
-        # The cache next to a core holds 0.25 to 3 MB; 5 GB/s are half of what one core gets from the memory, or the
-        # cache that all share, of servers of the last ten years.
-        return self.weights_bytes > 4_000_000 and fetched > 5.0
-
 
 _FROM_MEMORY = Spread(0.03, 4.0)
 """What sessions that wait for their weights differ by, where nothing else is known: 2 to 4 % were measured on pages of
@@ -100,7 +93,11 @@ def measure(
     by_index = {index: warm_up(timers[index], plan, clock) for index in of_warming_up}
     firsts, run_ns = zip(*(by_index[index] for index in sorted(by_index)), strict=True)
     observe()
-    waits = reopening is not None and reopening.waits_for_memory(min(run_ns[:2]))
+    # Whether runs wait for their weights most of the time, so that their places matter. The cache next to a core holds
+    # 0.25 to 3 MB; 5 bytes in a nanosecond are half of what one core gets from the memory, or the cache that all share,
+    # of servers of the last ten years.
+    weights_bytes = 0 if reopening is None else reopening.weights_bytes
+    waits = weights_bytes > max(4_000_000, 5.0 * min(run_ns[:2]))
     if not has_limit(plan) or rounds_of_tails(plan):
         reopening = None  # a tail is that of one set's many rounds
     in_sets = reopening if waits else None

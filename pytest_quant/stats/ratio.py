@@ -11,8 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-_TINY = 1e-300
-
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
@@ -154,4 +152,4 @@ def _fraction(x: float, a: float, b: float) -> float:
 
 
 def _avoid_zero(value: float) -> float:
-    return value if abs(value) > _TINY else _TINY
+    return value if abs(value) > 1e-300 else 1e-300
