@@ -6,8 +6,8 @@ import ctypes
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from importlib import import_module
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -147,8 +147,7 @@ class DeviceMemory:
         # Else the next call that asks for the last error, of another library too, takes this one for its own.
         self._cuda.cudaGetLastError()
         if status == self._cuda.cudaError_t.cudaErrorMemoryAllocation:
-            size_bytes = arguments[0] if name in ("cudaMalloc", "cudaHostAlloc") else 0
-            return out_of_memory(name, size_bytes, *self._cuda.cudaMemGetInfo()[1:])
+            return out_of_memory(name, arguments, *self._cuda.cudaMemGetInfo()[1:])
         return BuildError(f"CUDA refused {name}", value=said, fix=_FIXES.get(status.name, _FIX))
 
 
@@ -165,13 +164,39 @@ class PycudaMemory(DeviceMemory):
     name = "pycuda"
 
     def __init__(self, index: int) -> None:
-        self._cuda = import_module("pycuda.driver")
+        self._cuda = pycuda = import_module("pycuda.driver")
         self._broken = ""
-        self._allocations: dict[int, Any] = {}
-        self._streams: dict[int, Any] = {}
-        self._ask("cuInit", self._cuda.init)
-        device = self._ask("cuDeviceGet", lambda: self._cuda.Device(index))
-        self._context = self._ask("cuDevicePrimaryCtxRetain", device.retain_primary_context)
+        kept: dict[int, Any] = {}
+
+        def keep(made: Any, number_of: Callable[[Any], Any]) -> int:
+            """Keep what frees itself where nobody refers to it, by its address or handle."""
+            number = int(number_of(made))
+            kept[number] = made
+            return number
+
+        # By the names that cuda-bindings has for them; a stream and an event end with their object.
+        self._functions: dict[str, Callable[..., Any]] = {
+            "cudaMalloc": lambda size_bytes: keep(pycuda.mem_alloc(size_bytes), int),
+            "cudaFree": lambda address: kept.pop(address).free(),
+            "cudaHostAlloc": lambda size_bytes, _: keep(
+                pycuda.pagelocked_empty(size_bytes, np.uint8), attrgetter("ctypes.data")
+            ),
+            "cudaFreeHost": lambda address: kept.pop(address).base.free(),
+            "cudaMemcpyHtoDAsync": lambda to, array, stream: pycuda.memcpy_htod_async(to, array, kept[stream]),
+            "cudaMemcpyDtoHAsync": lambda array, at, stream: pycuda.memcpy_dtoh_async(array, at, kept[stream]),
+            "cudaStreamCreate": lambda: keep(pycuda.Stream(), attrgetter("handle")),
+            "cudaStreamDestroy": kept.pop,
+            "cudaStreamSynchronize": lambda stream: kept[stream].synchronize(),
+            "cudaEventCreate": lambda: pycuda.Event(),
+            "cudaEventDestroy": lambda event: None,
+            "cudaEventRecord": lambda event, stream: event.record(kept[stream]),
+            "cudaEventSynchronize": lambda event: event.synchronize(),
+            "cudaEventElapsedTime": lambda first, second: first.time_till(second),
+            "cuInit": pycuda.init,
+            "cuDevicePrimaryCtxRetain": lambda: pycuda.Device(index).retain_primary_context(),
+        }
+        self._call("cuInit")
+        self._context = self._call("cuDevicePrimaryCtxRetain")
 
     @contextmanager
     def current(self) -> Iterator[None]:
@@ -182,77 +207,21 @@ class PycudaMemory(DeviceMemory):
         finally:
             self._cuda.Context.pop()
 
-    def allocate(self, size_bytes: int) -> int:
-        """Return the address of `size_bytes` of device memory."""
-        allocation = self._ask("cuMemAlloc", lambda: self._cuda.mem_alloc(size_bytes), size_bytes)
-        self._allocations[int(allocation)] = allocation
-        return int(allocation)
-
-    def free(self, address: int) -> None:
-        """Give back what `allocate` returned."""
-        self._give_back("cuMemFree", address)
-
-    def lock(self, size_bytes: int) -> NDArray[np.uint8]:
-        """Return `size_bytes` of page-locked memory."""
-        call = partial(self._cuda.pagelocked_empty, size_bytes, np.uint8)
-        array: NDArray[np.uint8] = self._ask("cuMemHostAlloc", call, size_bytes)
-        self._allocations[array.ctypes.data] = array.base
-        return array
-
-    def unlock(self, array: NDArray[np.uint8]) -> None:
-        """Give back what `lock` returned."""
-        self._give_back("cuMemFreeHost", array.ctypes.data)
-
-    def _give_back(self, name: str, address: int) -> None:
-        allocation = self._allocations.pop(address)
-        if not self._broken:
-            self._ask(name, allocation.free)
-
     def copy_in(self, address: int, array: NDArray[Any], stream: int) -> None:
         """Copy a contiguous array to the device, in the order of `stream`."""
-        self._ask("cuMemcpyHtoDAsync", lambda: self._cuda.memcpy_htod_async(address, array, self._streams[stream]))
+        self._call("cudaMemcpyHtoDAsync", address, array, stream)
 
     def copy_out(self, array: NDArray[Any], address: int, stream: int) -> None:
         """Copy from the device into a contiguous array, in the order of `stream`."""
-        self._ask("cuMemcpyDtoHAsync", lambda: self._cuda.memcpy_dtoh_async(array, address, self._streams[stream]))
+        self._call("cudaMemcpyDtoHAsync", array, address, stream)
 
-    def new_stream(self) -> int:
-        """Return a stream of its own."""
-        stream = self._ask("cuStreamCreate", self._cuda.Stream)
-        self._streams[int(stream.handle)] = stream
-        return int(stream.handle)
-
-    def end_stream(self, stream: int) -> None:
-        """Give back what `new_stream` returned; pycuda destroys it with the object."""
-        del self._streams[stream]
-
-    def wait(self, stream: int) -> None:
-        """Wait until everything in `stream` is done. Raises `BuildError` when some of it failed."""
-        self._ask("cuStreamSynchronize", self._streams[stream].synchronize)
-
-    def new_event(self) -> Any:
-        """Return an event, which can be recorded many times."""
-        return self._ask("cuEventCreate", self._cuda.Event)
-
-    def end_event(self, event: Any) -> None:
-        """Give back what `new_event` returned; pycuda destroys it with the object."""
-
-    def record(self, event: Any, stream: int) -> None:
-        """Let `event` hold the time at which `stream` gets here."""
-        self._ask("cuEventRecord", lambda: event.record(self._streams[stream]))
-
-    def between_ms(self, first: Any, second: Any) -> float:
-        """Wait for the event `second` and return the milliseconds since `first`."""
-        self._ask("cuEventSynchronize", second.synchronize)
-        return float(self._ask("cuEventElapsedTime", lambda: first.time_till(second)))
-
-    def _ask(self, name: str, call: Callable[[], Any], size_bytes: int = 0) -> Any:
+    def _call(self, name: str, *arguments: Any) -> Any:
         """Call pycuda, whose errors have a text and no code."""
         self.check()
         try:
-            return call()
+            return self._functions[name](*arguments)
         except self._cuda.MemoryError as error:
-            raise out_of_memory(name, size_bytes, *self._cuda.mem_get_info()) from error
+            raise out_of_memory(name, arguments, *self._cuda.mem_get_info()) from error
         except self._cuda.Error as error:
             if any(text in str(error) for text in _STICKY_TEXTS):
                 self._broken = f"{name}: {error}"
@@ -332,22 +301,21 @@ class OutOfMemoryError(BuildError):
     """An allocation found no room; the process goes on."""
 
 
-def out_of_memory(call: str, size_bytes: int, free_bytes: int, total_bytes: int) -> OutOfMemoryError:
+def out_of_memory(call: str, arguments: tuple[Any, ...], free_bytes: int, total_bytes: int) -> OutOfMemoryError:
     """Return the error for a call that found no room.
 
     Parameters
     ----------
     call : the function that was refused.
-    size_bytes : asked of it; 0 for one that takes what it needs.
+    arguments : of it, the first of which is the size where it takes one.
     free_bytes, total_bytes : of the device; a call for page-locked memory may be refused while much of it is free.
     """
-    request = f"{call} of {size_bytes / 1e6:.1f} MB" if size_bytes else call
+    request = f"{call} of {arguments[0] / 1e6:.1f} MB" if call in ("cudaMalloc", "cudaHostAlloc") else call
     return OutOfMemoryError(
         "CUDA is out of memory",
         value=f"{request}, while {free_bytes / 1e6:.1f} MB of {total_bytes / 1e6:.1f} MB of the GPU are free",
         fix="nvidia-smi shows which processes hold the GPU's; page-locked memory of the host has limits of the "
-        "container and of "
-        "'ulimit -l'; smaller batches, fewer workers (-n) and closed engines need less",
+        "container and of 'ulimit -l'; smaller batches, fewer workers (-n) and closed engines need less",
     )
 
 

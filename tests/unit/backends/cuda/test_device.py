@@ -8,12 +8,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from pytest_quant.backends.cuda import OutOfMemoryError
 from pytest_quant.backends.cuda import device as find
 from pytest_quant.environment.gpu import Gpu
 from pytest_quant.environment.machine import version
-from pytest_quant.errors import BackendUnavailable
+from pytest_quant.errors import BackendUnavailable, BuildError
 from tests.support.third_party import forget_modules
 
 GPU = Gpu("A GPU", "SM89", 1e4, "550.1")
@@ -176,6 +178,79 @@ def test_a_library_that_is_named_and_missing_is_not_replaced(plant: Path) -> Non
     with pytest.raises(BackendUnavailable, match="cuda-bindings is asked for") as caught:
         find.open_device(library="cuda-bindings")
     assert "pip install cuda-bindings" in str(caught.value)
+
+
+WORKING = """
+import numpy as np
+class Error(Exception): pass
+class MemoryError(Error): pass
+given_back, blocks = [], {}
+class Context:
+    pop = staticmethod(lambda: given_back.append("context"))
+class Device:
+    def __init__(self, index): pass
+    def retain_primary_context(self):
+        class Retained:
+            push = staticmethod(lambda: None)
+        return Retained()
+def init(): pass
+class Allocation:
+    def __init__(self, number): self.number = number
+    def __int__(self): return self.number
+    def free(self): given_back.append(self.number)
+def mem_alloc(size_bytes):
+    if size_bytes > 100:
+        raise MemoryError("cuMemAlloc failed: out of memory")
+    number = 1000 + len(blocks)
+    blocks[number] = bytearray(size_bytes)
+    return Allocation(number)
+def mem_get_info(): return 100_000, 200_000
+class Locked(np.ndarray):
+    def free(self): given_back.append("locked")
+def pagelocked_empty(size_bytes, kind): return np.zeros(size_bytes, kind).view(Locked)[:]
+class Stream:
+    handle = 7
+    def synchronize(self):
+        if blocks.get("bad"):
+            raise Error("cuStreamSynchronize failed: an illegal memory access was encountered")
+class Event:
+    def record(self, stream): self.at = len(given_back)
+    def synchronize(self): pass
+    def time_till(self, other): return 2.5
+def memcpy_htod_async(address, array, stream): blocks[address][:] = array.tobytes()
+def memcpy_dtoh_async(array, address, stream): array[:] = np.frombuffer(blocks[address], array.dtype)
+"""
+
+
+def test_fake_pycuda_does_what_cuda_bindings_do(plant: Path) -> None:
+    """Memory there and back, times, what is given back, and both kinds of errors."""
+    _plant_pycuda(plant)
+    (plant.with_name("pycuda") / "driver.py").write_text(WORKING)
+    memory = find.open_device(library="pycuda")
+    driver = importlib.import_module("pycuda.driver")
+    sent = np.arange(8, dtype=np.uint8)
+    with memory.current():
+        stream, address, locked = memory.new_stream(), memory.allocate(8), memory.lock(8)
+        first, last = memory.new_event(), memory.new_event()
+        memory.record(first, stream)
+        memory.copy_in(address, sent, stream)
+        memory.copy_out(locked, address, stream)
+        memory.record(last, stream)
+        memory.wait(stream)
+        assert (memory.between_ms(first, last), locked.tolist()) == (2.5, sent.tolist())
+        with pytest.raises(OutOfMemoryError, match="out of memory") as caught:
+            memory.allocate(2_000_000)
+        assert caught.value.value == "cudaMalloc of 2.0 MB, while 0.1 MB of 0.2 MB of the GPU are free"
+        memory.unlock(locked)
+        memory.free(address)
+        memory.end_event(first)
+        driver.blocks["bad"] = True
+        with pytest.raises(BuildError, match="can no longer use the GPU"):
+            memory.wait(stream)
+        memory.end_stream(stream)
+    assert driver.given_back == ["locked", address, "context"]
+    with pytest.raises(BuildError, match="can no longer use the GPU"):
+        memory.check()
 
 
 def test_a_process_has_one_object_for_a_device(plant: Path) -> None:
