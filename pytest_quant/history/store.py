@@ -44,42 +44,20 @@ _SERIES_AT_ONCE = 5000
 _SHOWN_IDS = 10
 
 # From the checks to their records, so that a check whose record is missing is seen.
-_WHOLE_RUNS: Select[*tuple[Any, ...]] = (
-    select(RUNS.c.number, RUNS.c.id, RUNS.c.run, CHECKS.c.position, RECORDS.c.record)
-    .select_from(RUNS)
-    .outerjoin(CHECKS, CHECKS.c.run == RUNS.c.number)
-    .outerjoin(RECORDS, (RECORDS.c.run == CHECKS.c.run) & (RECORDS.c.position == CHECKS.c.position))
-    .order_by(*_OLDEST_FIRST, CHECKS.c.position)
-)
-
-_CHECKS: Select[*tuple[Any, ...]] = (
-    select(RUNS.c.number, RUNS.c.id, RUNS.c.run, RECORDS.c.position, RECORDS.c.record)
-    .select_from(CHECKS)
-    .join(RUNS, RUNS.c.number == CHECKS.c.run)
-    .join(RECORDS, (RECORDS.c.run == CHECKS.c.run) & (RECORDS.c.position == CHECKS.c.position))
-    .join(SERIES, SERIES.c.number == CHECKS.c.series)
-)
+_OF_RUNS = (*RUNS.c["number", "id", "run"], CHECKS.c.position, RECORDS.c.record)
+_WHOLE_RUNS: Select[*tuple[Any, ...]] = select(*_OF_RUNS).select_from(RUNS.outerjoin(CHECKS).outerjoin(RECORDS))
+_OF_CHECKS = CHECKS.join(RUNS).join(SERIES)
+_CHECKS: Select[*tuple[Any, ...]] = select(*_OF_RUNS).select_from(_OF_CHECKS.join(RECORDS))
 
 # The index tells the last check of each series at once; to count them is to read all of it.
 _OF_SERIES = CHECKS.c.series == SERIES.c.number
 _LAST = select(func.max(CHECKS.c.started_at)).where(_OF_SERIES).scalar_subquery()
 _KEYS: Select[*tuple[Any, ...]] = select(SERIES.c.key).where(_LAST.is_not(None))
 
-_SUMMARIES: Select[*tuple[Any, ...]] = (
-    select(
-        RUNS.c.id.label("run_id"),
-        CHECKS.c.started_at,
-        RUNS.c.commit,
-        RUNS.c.branch,
-        RUNS.c.dirty,
-        SERIES.c.key.label("series"),
-        CHECKS.c.status,
-        CHECKS.c.figures,
-    )
-    .select_from(CHECKS)
-    .join(RUNS, RUNS.c.number == CHECKS.c.run)
-    .join(SERIES, SERIES.c.number == CHECKS.c.series)
-)
+_OF_SUMMARY = (*RUNS.c["commit", "branch", "dirty"], *CHECKS.c["started_at", "status", "figures"])
+_SUMMARIES: Select[*tuple[Any, ...]] = select(
+    RUNS.c.id.label("run_id"), SERIES.c.key.label("series"), *_OF_SUMMARY
+).select_from(_OF_CHECKS)
 
 
 class Store:
@@ -289,7 +267,8 @@ class Store:
             wanted = wanted.where(RUNS.c.id == shorten_for_index(run_id))
         numbers = [number for (number,) in self._read(wanted)]
         for start in range(0, len(numbers), _RUNS_AT_ONCE):
-            rows = self._read(_WHOLE_RUNS.where(RUNS.c.number.in_(numbers[start : start + _RUNS_AT_ONCE])))
+            wanted = _WHOLE_RUNS.where(RUNS.c.number.in_(numbers[start : start + _RUNS_AT_ONCE]))
+            rows = self._read(wanted.order_by(*_OLDEST_FIRST, CHECKS.c.position))
             for _, of_run in groupby(rows, key=lambda row: row.number):
                 yield from _read_whole_run(list(of_run), unreadable)
 
