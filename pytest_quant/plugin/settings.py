@@ -114,8 +114,7 @@ class Settings:
     against_env: str | None = _option(
         kinds.COMMAND,
         "environment of --quant-against's base, if it is not the environment of this run: an interpreter, or a "
-        "command that "
-        "prints one on its last line, with the base's folder for {worktree} in it",
+        "command that prints one on its last line, with the base's folder for {worktree} in it",
     )
     against_limit_pct: float = _option(
         kinds.PERCENT,

@@ -82,8 +82,7 @@ def _memory_error(what: str, lines: list[str]) -> OutOfMemoryError:
         f"TensorRT has no memory for {what}",
         value=complaints(lines),
         fix="nvidia-smi shows which processes hold the GPU's memory; smaller batches, fewer workers (-n) and closed "
-        "engines need "
-        "less",
+        "engines need less",
     )
 
 
