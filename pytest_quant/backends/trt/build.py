@@ -207,16 +207,16 @@ _STEPS = {
     "Unable to load library": "pip list names the distributions of TensorRT: install all anew, in one version",
     "with error: 35": 'a newer driver, or in a new environment pip install "pytest-quant[trt-cu12]"',
     "No space left on device": "make room on the disk of TMPDIR: engines are built there before the cache takes them",
+    NO_ROOM.pattern: _SMALLER,
+    "Plugin not found|No importer registered|UNSUPPORTED_NODE": (
+        f"options={{'libraries': ['/path/libplugin.so']}} names that of a plugin; else {_OTHER_OPERATORS}"
+    ),
+    r"optimization profile|profile \d|shape constraint|shapeMachine|dimension|reshap|shape error": "",
+    r"quantiz|zero.?point|\bscale\b|int8|fp8|int4": (
+        "leave the node in float with exclude=[...], or quantize it in another scheme"
+    ),
 }
-"""Words of a refusal that have one answer."""
-
-_NO_OPERATOR = re.compile(r"Plugin not found|No importer registered|UNSUPPORTED_NODE", re.IGNORECASE)
-
-_SHAPES = re.compile(
-    r"optimization profile|profile \d|shape constraint|shapeMachine|dimension|reshap|shape error", re.IGNORECASE
-)
-
-_QUANTIZED = re.compile(r"quantiz|zero.?point|\bscale\b|int8|fp8|int4", re.IGNORECASE)
+"""Patterns of what TensorRT says, the surest sign first, and the answer; that to an empty one is the shapes."""
 
 _MISSING_SCALES = "Missing scale and zero-point"
 
@@ -239,18 +239,10 @@ def next_step(said: str, shapes: Mapping[str, Range], log: str = "") -> str:
     shapes : smallest, usual and largest shape of each input with free axes, as asked for.
     log : all that it wrote, which tells whether tactics were skipped for lack of memory where none is left.
     """
-    for words, step in _STEPS.items():
-        if words in said:
-            return step
-    if NO_ROOM.search(said) or ("Could not find any implementation" in said and NO_ROOM.search(log)):
-        return _SMALLER
-    if _NO_OPERATOR.search(said):
-        return f"options={{'libraries': ['/path/libplugin.so']}} names that of a plugin; else {_OTHER_OPERATORS}"
-    if _SHAPES.search(said):
-        return _explain_shapes(shapes)
-    if _QUANTIZED.search(said):
-        return "leave the node in float with exclude=[...], or quantize it in another scheme"
-    return _OTHER_OPERATORS
+    if "Could not find any implementation" in said and NO_ROOM.search(log):
+        said += "\nout of memory"
+    steps = (step for words, step in _STEPS.items() if re.search(words, said, re.IGNORECASE))
+    return next(steps, _OTHER_OPERATORS) or _explain_shapes(shapes)
 
 
 def _explain_shapes(shapes: Mapping[str, Range]) -> str:
