@@ -188,7 +188,7 @@ class PycudaMemory(DeviceMemory):
             "cudaStreamDestroy": kept.pop,
             "cudaStreamSynchronize": lambda stream: kept[stream].synchronize(),
             "cudaEventCreate": lambda: pycuda.Event(),
-            "cudaEventDestroy": lambda event: None,
+            "cudaEventDestroy": lambda _: None,
             "cudaEventRecord": lambda event, stream: event.record(kept[stream]),
             "cudaEventSynchronize": lambda event: event.synchronize(),
             "cudaEventElapsedTime": lambda first, second: first.time_till(second),

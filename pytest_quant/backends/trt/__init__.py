@@ -87,10 +87,10 @@ class TrtRtxBackend(Backend):
         return self.tunes(spec)
 
     def build(self, spec: EngineSpec, calibration: Path | None, folder: Path) -> None:
-        """Quantize in TensorRT's style, check the graph, parse it and build the plan. Raises `BuildError`."""
+        """Quantize in TensorRT's style unless TensorRT does so itself, check the graph, build. Raises `BuildError`."""
         from pytest_quant.backends.trt.build import write_plan
 
-        write_plan(spec, calibration, folder, module="tensorrt_rtx")
+        write_plan(spec, calibration, folder, module="tensorrt" if self.tunes(spec) else "tensorrt_rtx")
 
     def open(self, spec: EngineSpec, folder: Path) -> Engine:
         """Open the simulation of what was built. Raises `BuildError`."""
@@ -192,15 +192,6 @@ class TrtBackend(TrtRtxBackend):
     def tunes(self, spec: EngineSpec) -> bool:  # noqa: ARG002
         """Whether TensorRT builds on this machine's GPU and times its kernels; TensorRT-RTX does not."""
         return find_native().available
-
-    def build(self, spec: EngineSpec, calibration: Path | None, folder: Path) -> None:
-        """Quantize in TensorRT's style unless TensorRT does so itself, check the graph, build. Raises `BuildError`."""
-        if not find_native().available:
-            super().build(spec, calibration, folder)
-            return
-        from pytest_quant.backends.trt.build import write_plan
-
-        write_plan(spec, calibration, folder, module="tensorrt")
 
     def open(self, spec: EngineSpec, folder: Path) -> Engine:
         """Open the plan on the GPU, or the simulation of it. Raises `BuildError`."""
