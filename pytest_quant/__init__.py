@@ -23,21 +23,15 @@ if TYPE_CHECKING:
     from pytest_quant.spec import Model as Model
     from pytest_quant.spec import Scores as Scores
 
-_HOME = {
-    "Calibration": "pytest_quant.spec",
-    "Dataset": "pytest_quant.spec",
-    "InconclusiveWarning": "pytest_quant.errors",
-    "Measurement": "pytest_quant.measure.pipeline",
-    "Metric": "pytest_quant.metrics",
-    "Model": "pytest_quant.spec",
-    "QuantError": "pytest_quant.errors",
-    "Record": "pytest_quant.record",
-    "Scores": "pytest_quant.spec",
-    "UsageError": "pytest_quant.errors",
-    "character_errors": "pytest_quant.metrics.texts",
-    "span_f1": "pytest_quant.metrics.texts",
-    "word_errors": "pytest_quant.metrics.texts",
+_NAMES = {
+    "errors": ("InconclusiveWarning", "QuantError", "UsageError"),
+    "measure.pipeline": ("Measurement",),
+    "metrics": ("Metric",),
+    "metrics.texts": ("character_errors", "span_f1", "word_errors"),
+    "record": ("Record",),
+    "spec": ("Calibration", "Dataset", "Model", "Scores"),
 }
+_HOME = {name: f"pytest_quant.{module}" for module, names in _NAMES.items() for name in names}
 
 
 def __getattr__(name: str) -> object:
