@@ -23,28 +23,23 @@ from pytest_quant.errors import UsageError
 _NVML_VALUE = TypeVar("_NVML_VALUE")
 
 
-def _start_nvml() -> tuple[Any | None, str]:
-    """Return the initialized NVML module, or ``None`` and its error; nothing if it is not installed."""
+@contextmanager
+def open_nvml() -> Iterator[tuple[Any | None, str]]:
+    """Give the initialized NVML module, or ``None`` and its error; nothing if it is not installed."""
     if find_spec("pynvml") is None:
-        return None, ""
+        yield None, ""
+        return
     import pynvml
 
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:
-        return None, str(error).rstrip(".")
-    return pynvml, ""
-
-
-@contextmanager
-def open_nvml() -> Iterator[Any | None]:
-    """Give the initialized NVML module, ``None`` without the package or the driver."""
-    nvml, _ = _start_nvml()
+        yield None, str(error).rstrip(".")
+        return
     try:
-        yield nvml
+        yield pynvml, ""
     finally:
-        if nvml is not None:
-            nvml.nvmlShutdown()
+        pynvml.nvmlShutdown()
 
 
 def field(nvml: Any, read: Callable[..., _NVML_VALUE], *arguments: object) -> _NVML_VALUE | None:
@@ -71,7 +66,7 @@ def driver_cuda() -> tuple[str, int] | None:
     ``None`` where there is no driver, or it does not tell; the version is "here" where NVML does not start. The CUDA is
     that of the ``libcuda`` that this process would load, which one for forward compatibility may have replaced.
     """
-    with open_nvml() as nvml:
+    with open_nvml() as (nvml, _):
         cuda = nvml and field(nvml, nvml.nvmlSystemGetCudaDriverVersion_v2)
         if nvml and cuda:
             return field(nvml, nvml.nvmlSystemGetDriverVersion) or "", cuda
@@ -143,7 +138,7 @@ def open_gpu(device: str, *, card: bool) -> Iterator[tuple[Any, Any] | None]:
     card : give the handle of the whole card where the device is an instance of one: it has the clocks and the energy.
     """
     gpu = cuda_gpu(device)
-    with nullcontext() if gpu is None else open_nvml() as nvml:
+    with nullcontext((None, "")) if gpu is None else open_nvml() as (nvml, _):
         uuid = gpu and (gpu.card if card else gpu.uuid)
         handle = None if nvml is None else field(nvml, nvml.nvmlDeviceGetHandleByUUID, uuid)
         yield None if handle is None else (nvml, handle)
@@ -170,8 +165,8 @@ def gpus_under(visible: str | None) -> tuple[tuple[Gpu, ...], str]:
     devices, error = ask_driver(visible)
     here = _devices()
     if not here:
-        with open_nvml() as nvml:
-            said = error if nvml else _start_nvml()[1] or error
+        with open_nvml() as (nvml, said):
+            said = error if nvml else said or error
         why = f"there is no NVIDIA GPU here, or its driver does not answer{said and f': {said}'}"
         return tuple(map(_describe_device, devices)), "" if devices else why
     by_digits = {gpu.uuid.partition("-")[2].replace("-", ""): gpu for gpu in here}
@@ -202,7 +197,7 @@ def find_alike_gpus() -> tuple[Gpu, ...]:
 
 def _devices() -> tuple[Gpu, ...]:
     """Return every card in the order of the PCI bus, each followed by its instances."""
-    with open_nvml() as nvml:
+    with open_nvml() as (nvml, _):
         if nvml is None:
             return ()
         driver = field(nvml, nvml.nvmlSystemGetDriverVersion) or ""

@@ -52,7 +52,7 @@ def names() -> list[str]:
 def test_without_the_package_there_is_no_nvml(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is raised on a machine that does not have nvidia-ml-py."""
     monkeypatch.setitem(sys.modules, "pynvml", None)
-    with open_nvml() as nvml:
+    with open_nvml() as (nvml, _):
         assert nvml is None
 
 
