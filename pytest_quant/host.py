@@ -77,19 +77,20 @@ def _sysctl(name: str) -> str:
 
 def cpu_limit() -> str:
     """Return the text of this container's ``cpu.max``; empty without one."""
+    return _read("/sys/fs/cgroup/cpu.max")
+
+
+def _read(*parts: str) -> str:
+    """Return the text of a file that the kernel writes; empty where there is none."""
     with suppress(OSError):
-        return Path("/sys/fs/cgroup/cpu.max").read_text(encoding="utf-8")
+        return Path(*parts).read_text(encoding="utf-8")
     return ""
 
 
 def times_throttled() -> int:
     """Return how often a CPU limit stopped this process's control group (of version 2); 0 without a limit."""
-    try:
-        group = Path("/proc/self/cgroup").read_text("ascii").partition("0::/")[2].partition("\n")[0]
-        text = Path("/sys/fs/cgroup", group, "cpu.stat").read_text("ascii")
-    except OSError:
-        return 0
-    fields = dict(line.split(maxsplit=1) for line in text.splitlines())
+    group = _read("/proc/self/cgroup").partition("0::/")[2].partition("\n")[0]
+    fields = dict(line.split(maxsplit=1) for line in _read("/sys/fs/cgroup", group, "cpu.stat").splitlines())
     return int(fields.get("nr_throttled", 0))
 
 
@@ -157,8 +158,8 @@ def watch_peak() -> Callable[[], int | None]:
 
 def _sizes() -> tuple[int, int] | None:
     """Return the memory of this process in bytes, now and at its peak; ``None`` where nothing tells the peak."""
-    with suppress(OSError, KeyError):
-        status = dict(re.findall(r"^(VmRSS|VmHWM):\s*(\d+)", Path("/proc/self/status").read_text("ascii"), re.M))
+    with suppress(KeyError):
+        status = dict(re.findall(r"^(VmRSS|VmHWM):\s*(\d+)", _read("/proc/self/status"), re.M))
         return int(status["VmRSS"]) * 1024, int(status["VmHWM"]) * 1024
     import psutil
 
@@ -176,9 +177,7 @@ def _sizes() -> tuple[int, int] | None:
 
 def huge_page_bytes() -> int:
     """Return the size of the pages into which the kernel can move memory; 0 where it cannot."""
-    with suppress(OSError, ValueError):
-        return int(Path("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size").read_text("ascii"))
-    return 0
+    return int(_read("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size") or 0)
 
 
 def moves_cursor() -> bool:
