@@ -65,7 +65,7 @@ def examine(history: str | None = None) -> Examination:
     }
     extras = set(metadata(DISTRIBUTION).get_all("Provides-Extra") or ()) - {"dev", "example"}
     misfits = find_misfits(requires(DISTRIBUTION) or [], extras, installed_version)
-    problems = (*card_problems, *problems_here(bool(cards)), *misfits)
+    problems = (*card_problems, *find_problems(has_gpu=bool(cards)), *misfits)
     runner = "" if history is None else runner_line(history)
     return Examination(machine, tuple(probe_all(backend_names())), problems, cards, runner)
 
@@ -115,22 +115,9 @@ def find_misfits(
             yield Problem(f"{name} {installed} is installed, and {needed} is needed", f'pip install "{needed}"')
 
 
-def problems_here(has_gpu: bool) -> Iterator[Problem]:
-    """Yield the problems of this machine; `has_gpu` says whether NVML lists an NVIDIA device."""
-    yield from find_problems(
-        [name for name in ORT_WHEELS if installed_version(name)],
-        lacks_cuda_memory=(has_gpu or bool(installed_version("tensorrt"))) and not memory_libraries(),
-    )
-
-
-def find_problems(ort_wheels: Sequence[str], *, lacks_cuda_memory: bool) -> Iterator[Problem]:
-    """Yield every problem, the gravest first.
-
-    Parameters
-    ----------
-    ort_wheels : installed distributions that contain the module onnxruntime.
-    lacks_cuda_memory : there is a GPU or TensorRT, and neither ``cuda-bindings`` nor ``pycuda``.
-    """
+def find_problems(*, has_gpu: bool) -> Iterator[Problem]:
+    """Yield the problems of this machine, the gravest first; `has_gpu` says whether NVML lists an NVIDIA device."""
+    ort_wheels = [name for name in ORT_WHEELS if installed_version(name)]
     if len(ort_wheels) > 1:
         # The extra installs CUDA and cuDNN too, without which the wheel for GPUs loads no provider.
         keep = '"pytest-quant[gpu]"' if "onnxruntime-gpu" in ort_wheels else ort_wheels[0]
@@ -138,7 +125,7 @@ def find_problems(ort_wheels: Sequence[str], *, lacks_cuda_memory: bool) -> Iter
             f"{' and '.join(ort_wheels)} are both installed and overwrite each other's files",
             f"pip uninstall -y {' '.join(ort_wheels)} && pip install {keep}",
         )
-    if lacks_cuda_memory:
+    if (has_gpu or installed_version("tensorrt")) and not memory_libraries():
         yield Problem(
             "neither cuda-bindings nor pycuda is installed, which the backend trt needs for device memory",
             "pip install cuda-bindings",

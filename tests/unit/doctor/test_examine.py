@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_quant.doctor import examine
 from pytest_quant.doctor.examine import (
     Examination,
     Problem,
@@ -14,7 +15,6 @@ from pytest_quant.doctor.examine import (
     find_cards,
     find_misfits,
     find_problems,
-    problems_here,
     runner_line,
 )
 from pytest_quant.doctor.probe import BackendState
@@ -28,22 +28,25 @@ DRIVER = "580.65.06"
 
 
 def problems(
-    ort_wheels: tuple[str, ...] = ("onnxruntime",), *, lacks_cuda_memory: bool = False
+    monkeypatch: pytest.MonkeyPatch, *installed: str, has_gpu: bool = False, memory: tuple[str, ...] = ()
 ) -> list[tuple[str, str]]:
-    """What is wrong, with its fix, on a machine that is healthy but for these."""
-    listed = find_problems(ort_wheels, lacks_cuda_memory=lacks_cuda_memory)
-    return [(problem.what, problem.fix) for problem in listed]
+    """What is wrong, with its fix, on a machine that has these distributions."""
+    monkeypatch.setattr(examine, "installed_version", lambda name: "1" * (name in installed))
+    monkeypatch.setattr(examine, "memory_libraries", lambda: memory)
+    return [(problem.what, problem.fix) for problem in find_problems(has_gpu=has_gpu)]
 
 
-def test_each_problem_has_its_fix() -> None:
+def test_each_problem_has_its_fix(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two wheels that overwrite each other, no package for device memory (no compiler is needed); or none."""
-    assert problems() == []
-    ((what, fix),) = problems(("onnxruntime", "onnxruntime-gpu"))
+    assert not [problem for problem in find_problems(has_gpu=False) if "overwrite each other" in problem.what]
+    assert problems(monkeypatch, "onnxruntime") == []
+    ((what, fix),) = problems(monkeypatch, "onnxruntime", "onnxruntime-gpu")
     assert "onnxruntime and onnxruntime-gpu are both installed" in what
     assert fix == 'pip uninstall -y onnxruntime onnxruntime-gpu && pip install "pytest-quant[gpu]"'
-    ((what, fix),) = problems(lacks_cuda_memory=True)
-    assert ("neither cuda-bindings nor pycuda is installed" in what, fix) == (True, "pip install cuda-bindings")
-    assert not [problem for problem in problems_here(has_gpu=False) if "overwrite each other" in problem.what]
+    for found in (problems(monkeypatch, has_gpu=True), problems(monkeypatch, "tensorrt")):
+        ((what, fix),) = found
+        assert ("neither cuda-bindings nor pycuda is installed" in what, fix) == (True, "pip install cuda-bindings")
+    assert problems(monkeypatch, "tensorrt", has_gpu=True, memory=("pycuda",)) == []
 
 
 def test_two_cards_in_the_order_of_cuda(nvml_stub: NvmlStub) -> None:
