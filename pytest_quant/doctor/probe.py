@@ -5,12 +5,13 @@ A native library that does not fit may end the process that loads it.
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+
+import msgspec
 
 from pytest_quant.backends import Availability, Backend, get_backend
 
@@ -60,8 +61,7 @@ def probe(name: str) -> BackendState:
     lines = answer.stdout.strip().splitlines()
     if answer.returncode != 0 or not lines:
         return BackendState(name, BROKEN, reason=_death(answer.returncode, answer.stderr))
-    state = json.loads(lines[-1])
-    return BackendState(**{**state, "precisions": tuple(state["precisions"])})
+    return msgspec.json.decode(lines[-1], type=BackendState)
 
 
 def state_of(name: str, backend: Backend, here: Availability) -> BackendState:
@@ -84,7 +84,7 @@ def _death(returncode: int, stderr: str) -> str:
 def main(name: str) -> None:
     """Print the state of `name` on the last line, whatever the runtime printed before."""
     backend = get_backend(name)
-    sys.stdout.write("\n" + json.dumps(asdict(state_of(name, backend, backend.availability()))) + "\n")
+    sys.stdout.write(f"\n{msgspec.json.encode(state_of(name, backend, backend.availability())).decode()}\n")
 
 
 if __name__ == "__main__":
