@@ -61,14 +61,17 @@ def find_changes(points: Iterable[CheckSummary], *, confidence: float = 0.95, fa
     return sorted(changes, key=lambda change: change.first_bad_at, reverse=True)
 
 
+_Level = tuple[str, str, float]
+
+
 @dataclass(frozen=True, slots=True)
 class _Sequence:
     """What is searched by itself: one quantity on one machine.
 
     Attributes
     ----------
-    commits, started_at, values : of each commit, in the order of their first runs, the mean over all its runs, on the
-        scale that is searched.
+    levels : of each commit, in the order of their first runs: its id, the start of the first run, and the mean over all
+        its runs, on the scale that is searched.
     more_is_better : ``None`` when the direction of the metric is not known.
     exact : each value usually repeats exactly from commit to commit.
     """
@@ -77,9 +80,7 @@ class _Sequence:
     quantity: str
     unit: str
     machine: str
-    commits: Sequence[str]
-    started_at: Sequence[str]
-    values: Sequence[float]
+    levels: Sequence[_Level]
     more_is_better: bool | None
     exact: bool = False
 
@@ -90,30 +91,30 @@ def _split_by_group(
     sequence_of: Callable[[Sequence[CheckSummary], str], _Sequence],
 ) -> Iterator[_Sequence]:
     sequences = (sequence_of(group, machine) for (_, machine), group in group_items(points, group_of).items())
-    return (sequence for sequence in sequences if sequence.values)
+    return (sequence for sequence in sequences if sequence.levels)
 
 
 def _scores(points: Sequence[CheckSummary], machine: str) -> _Sequence:
-    commits, started_at, values = _levels(points, lambda point: point.candidate)
+    levels = _levels(points, lambda point: point.candidate)
     # A check without a score, as one that could not run, knows neither unit nor direction.
     last = next((point for point in reversed(points) if point.candidate is not None), points[-1])
     more_is_better = None if last.better is None else last.better == "higher"
-    exact = 2 * sum(itertools.starmap(_is_same, itertools.pairwise(values))) >= len(values) - 1
-    return _Sequence(last.series, "score", last.unit or "", machine, commits, started_at, values, more_is_better, exact)
+    same = (_is_same(before, after) for (*_, before), (*_, after) in itertools.pairwise(levels))
+    exact = 2 * sum(same) >= len(levels) - 1
+    return _Sequence(last.series, "score", last.unit or "", machine, levels, more_is_better, exact)
 
 
 def _speeds(points: Sequence[CheckSummary], machine: str) -> _Sequence:
     series = points[-1].series
-    commits, started_at, values = _levels(points, lambda point: _log(point.speedup))
-    if values:
-        return _Sequence(series, "speedup", "x", machine, commits, started_at, values, more_is_better=True)
-    commits, started_at, values = _levels(points, lambda point: _log(point.candidate_p50_ms))
-    return _Sequence(series, "latency", "ms", machine, commits, started_at, values, more_is_better=False)
+    if levels := _levels(points, lambda point: _log(point.speedup)):
+        return _Sequence(series, "speedup", "x", machine, levels, more_is_better=True)
+    levels = _levels(points, lambda point: _log(point.candidate_p50_ms))
+    return _Sequence(series, "latency", "ms", machine, levels, more_is_better=False)
 
 
 def _changes(sequence: _Sequence, significance: float, tests: int) -> Iterator[Change]:
     """Yield the changes of a sequence, each with the p of the whole family of `tests` sequences."""
-    values = sequence.values
+    values = [value for *_, value in sequence.levels]
     for point in _steps(values) if sequence.exact else change_points(values, significance=significance):
         before, after, size = point.before, point.after, point.after - point.before
         if sequence.quantity != "score":
@@ -121,13 +122,14 @@ def _changes(sequence: _Sequence, significance: float, tests: int) -> Iterator[C
             if abs(size) < LEAST_SPEED_PCT:
                 continue
         commits_after = len(values) - point.index
+        first_bad, first_bad_at, _ = sequence.levels[point.index]
         yield Change(
             series=sequence.series,
             quantity=sequence.quantity,
             unit=sequence.unit,
-            last_good=sequence.commits[point.index - 1],
-            first_bad=sequence.commits[point.index],
-            first_bad_at=sequence.started_at[point.index],
+            last_good=sequence.levels[point.index - 1][0],
+            first_bad=first_bad,
+            first_bad_at=first_bad_at,
             before=before,
             after=after,
             size=size,
@@ -139,9 +141,7 @@ def _changes(sequence: _Sequence, significance: float, tests: int) -> Iterator[C
         )
 
 
-def _levels(
-    points: Sequence[CheckSummary], value_of: Callable[[CheckSummary], float | None]
-) -> tuple[list[str], list[str], list[float]]:
+def _levels(points: Sequence[CheckSummary], value_of: Callable[[CheckSummary], float | None]) -> list[_Level]:
     """Return the newest commits, the start of the first run of each, and the average over its runs."""
     values: dict[str, list[float]] = {}
     started: dict[str, str] = {}
@@ -150,8 +150,7 @@ def _levels(
         if value is not None and point.commit is not None:
             values.setdefault(point.commit, []).append(value)
             started.setdefault(point.commit, point.started_at)
-    latest = list(values)[-MOST_COMMITS:]
-    return latest, [started[commit] for commit in latest], [statistics.fmean(values[commit]) for commit in latest]
+    return [(commit, started[commit], statistics.fmean(values[commit])) for commit in list(values)[-MOST_COMMITS:]]
 
 
 def _log(value: float | None) -> float | None:
