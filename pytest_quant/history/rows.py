@@ -120,26 +120,24 @@ def unpack(packed: bytes | None, where: str = "a record") -> Record:
     """Return the record stored as `packed`; `where` names it in messages. Raises `HistoryError` when damaged."""
     if packed is None:
         raise HistoryError(f"{where} of the history is damaged: its details are missing")
-    try:
-        text = inflate(packed, MOST_RECORD_BYTES)
-    except ValueError as error:
-        raise _damage_error(where, error, repr(packed[:40])) from error
-    return decode_json(from_json, text, where)
+    return decode_json(from_json, packed, where)
 
 
-def decode_json(read: Callable[[object], T], text: str | bytes, where: str) -> T:
-    """Return what `read` makes of stored JSON; `where` names it in messages. Raises `HistoryError` when damaged."""
+def decode_json(read: Callable[[object], T], stored: str | bytes, where: str) -> T:
+    """Return what `read` makes of JSON, stored as text or, compressed, as bytes; `where` names it in messages.
+
+    Raises
+    ------
+    HistoryError : it is damaged.
+    """
     try:
-        return read(parse_json(text))
+        return read(parse_json(inflate(stored, MOST_RECORD_BYTES) if isinstance(stored, bytes) else stored))
     except HistoryError as error:
         raise HistoryError(f"{where}: {error.what}", value=error.value, allowed=error.allowed, fix=error.fix) from error
     except (TypeError, ValueError, OverflowError, RecursionError, MemoryError) as error:
-        raise _damage_error(where, error, repr(text[:80])) from error
-
-
-def _damage_error(where: str, error: Exception, start: str) -> HistoryError:
-    fix = "pytest-quant history prune --run RUN removes its run; pytest-quant history export FILE leaves it out"
-    return HistoryError(f"{where} of the history is damaged: {error}", value=start, allowed="JSON", fix=fix)
+        what = f"{where} of the history is damaged: {error}"
+        fix = "pytest-quant history prune --run RUN removes its run; pytest-quant history export FILE leaves it out"
+        raise HistoryError(what, value=repr(stored[:80]), allowed="JSON", fix=fix) from error
 
 
 def version_of(record: Record) -> str:

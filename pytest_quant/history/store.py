@@ -354,5 +354,4 @@ def _place(run_id: str, position: int) -> str:
 
 
 def _summary(row: Found[*tuple[Any, ...]]) -> CheckSummary:
-    columns = dict(row._mapping)  # noqa: SLF001 - public in all but its name
-    return read_summary(columns, columns.pop("figures"))
+    return read_summary(**row._mapping)  # noqa: SLF001 - public in all but its name

@@ -94,13 +94,13 @@ FIGURES = tuple(field.name for field in fields(CheckSummary) if field.name not i
 _RECORDED = tuple(name for name in FIGURES if name in PLACES)
 
 
-def read_summary(columns: dict[str, Any], figures: str) -> CheckSummary:
-    """Return the summary with these `columns`, see `CheckSummary.figures`. Raises `HistoryError` when damaged."""
+def read_summary(run_id: str, status: str, figures: str, **columns: Any) -> CheckSummary:
+    """Return the summary with these columns, see `CheckSummary.figures`. Raises `HistoryError` when damaged."""
 
     def read(found: Any) -> CheckSummary:
-        return CheckSummary(**columns | {"status": Status(columns["status"])}, **found)
+        return CheckSummary(run_id, status=Status(status), **columns, **found)
 
-    return decode_json(read, figures, f"a check of run {columns['run_id']}")
+    return decode_json(read, figures, f"a check of run {run_id}")
 
 
 @dataclass(frozen=True, slots=True)
