@@ -67,7 +67,11 @@ def _refuse_root_of_value(config: pytest.Config) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse bad options, describe the mark, and register the collection of records in the controlling process."""
     settings = settings_of(config)
-    _refuse_unknown_names(config)
+    # Those in the ini file wait for the first marked test, since this loads numpy.
+    if any(is_on_command_line(config, name) for name in ("quant_backend", "quant_require", "quant_columns")):
+        from pytest_quant.plugin.collect import refuse_unknown_names
+
+        refuse_unknown_names(config)
     _refuse_root_of_value(config)
     _refuse_workers(config, settings.workers)
     if is_on_command_line(config, "quant_device"):
@@ -158,11 +162,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     note_split(config, items)
     marked = [item for item in items if is_marked(item)]
     if marked:
-        from pytest_quant.plugin.collect import backends_of, prepare_runtimes
+        from pytest_quant.backends import get_backend
+        from pytest_quant.plugin.collect import STATE
         from pytest_quant.plugin.devices import choose
 
-        choose(config, backends_of(marked))
-        prepare_runtimes(marked)
+        engines = [spec for item in marked if STATE in item.stash for spec in item.stash[STATE].check.engines]
+        choose(config, (spec.backend for spec in engines))
+        for spec in engines:
+            get_backend(spec.backend).before_loading(spec)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -197,14 +204,6 @@ def pytest_runtest_makereport(
 
         attach(item, call, report)
     return report
-
-
-def _refuse_unknown_names(config: pytest.Config) -> None:
-    """Check names on the command line; those in the ini file wait for the first marked test, since this loads numpy."""
-    if any(is_on_command_line(config, name) for name in ("quant_backend", "quant_require", "quant_columns")):
-        from pytest_quant.plugin.collect import refuse_unknown_names
-
-        refuse_unknown_names(config)
 
 
 def _refuse_workers(config: pytest.Config, place: str) -> None:

@@ -45,7 +45,7 @@ from pytest_quant.sides.run import (
     selection_in,
 )
 from pytest_quant.sides.side_comparison import PairTimer, Terms, compare_sides
-from pytest_quant.spec import LatencyPlan, Pages
+from pytest_quant.spec import LatencyPlan
 
 _PASSED_ON = (
     *("quant_backend", "quant_cpus", "quant_simulate", "quant_device", "quant_confidence"),
@@ -217,7 +217,12 @@ class LeftTests:
         """Leave what was timed; of another commit nothing but the measurement is wanted."""
         measurement = item.funcargs.get("quant") if is_marked(item) else None
         if isinstance(measurement, Measurement):
-            self._leave(nodeid_of(item), measurement, settings_of(item.config).pages)
+            check, file = measurement.check, launch_file(self._folder, nodeid_of(item))
+            plan = check.latency or LatencyPlan(batch_size=check.batch_size, pages=settings_of(item.config).pages)
+            try:
+                TimingJob(*measurement.bench.timed, plan).save(file)
+            except LaunchError as error:
+                file.with_suffix(".why").write_text(error.what, encoding="utf-8")
         if self._selection is not None:
             pytest.skip("measured")
 
@@ -226,14 +231,6 @@ class LeftTests:
         if self._selection is not None:
             names = _list_imported(Path(self._selection.elsewhere))
             (self._folder / IMPORTED).write_text(json.dumps(names), "utf-8")
-
-    def _leave(self, nodeid: str, measurement: Measurement, pages: Pages) -> None:
-        plan = measurement.check.latency or LatencyPlan(batch_size=measurement.check.batch_size, pages=pages)
-        file = launch_file(self._folder, nodeid)
-        try:
-            TimingJob(*measurement.bench.timed, plan).save(file)
-        except LaunchError as error:
-            file.with_suffix(".why").write_text(error.what, encoding="utf-8")
 
 
 def _list_imported(checkout: Path) -> Sequence[str]:

@@ -171,22 +171,6 @@ def _checkout_nodeid(item: pytest.Item, nodeid: str) -> str:
     return nodeid if folder is None else (folder / item.path.name).as_posix() + nodeid[nodeid.find("::") :]
 
 
-def _plan_items(items: Iterable[pytest.Item]) -> Iterator[Check]:
-    return (item.stash[STATE].check for item in items if STATE in item.stash)
-
-
-def backends_of(items: Iterable[pytest.Item]) -> Iterator[str]:
-    """Yield the backends of the checks of `items`."""
-    return (spec.backend for check in _plan_items(items) for spec in check.engines)
-
-
-def prepare_runtimes(items: Iterable[pytest.Item]) -> None:
-    """Let the backends of the items that will run set what their runtimes read of the process, before any is loaded."""
-    for check in _plan_items(items):
-        for spec in check.engines:
-            get_backend(spec.backend).before_loading(spec)
-
-
 def _plan_listed(item: pytest.Function, keys: MarkKeys) -> Check:
     callspec = getattr(item, "callspec", None)
     check = None if callspec is None else callspec.params.get(VARIANT_FIXTURE)

@@ -241,8 +241,8 @@ def apply_verdict(item: pytest.Item) -> None:
 def set_up(item: pytest.Item) -> None:
     """Plan the check of a marked item before its fixtures are set up, and drop the results of an earlier run of it."""
     collect.prepare(item)
-    refuse_without_gpu(item.config, collect.backends_of([item]))
     state = item.stash[collect.STATE]
+    refuse_without_gpu(item.config, (spec.backend for spec in state.check.engines))
     state.check = collect.simulate_check(state.check, settings_of(item.config).simulate)
     note_begun(item, state.check)
 

@@ -188,20 +188,15 @@ def _append(place: str, journal: UnfinishedRun | None, run: Run, records: Sequen
                 str(error),
                 "the records of this run are in no history; --quant-json=FILE on another disk keeps them",
             ]
-        now, option = _naming(place)
-        command = f"pytest-quant history import {quote(str(journal.file))}{option}"
-        return [str(error), f"the next run adds the records of this one, or {now}: {command}"]
+        command, when = f"pytest-quant history import {quote(str(journal.file))}", "now"
+        if "://" in place and os.environ.get(HISTORY_VARIABLE) != place:
+            # A password is in no output.
+            if HIDDEN in (shown := redact_address(place)):
+                when = f"now, with the history's address and password in {HISTORY_VARIABLE}"
+            else:
+                command += f" --history {quote(shown)}"
+        return [str(error), f"the next run adds the records of this one, or {when}: {command}"]
     return []
-
-
-def _naming(place: str) -> tuple[str, str]:
-    """Return when a command knows this history, and the option that names it; a password is in no output."""
-    if "://" not in place or os.environ.get(HISTORY_VARIABLE) == place:
-        return "now", ""
-    shown = redact_address(place)
-    if HIDDEN in shown:
-        return f"now, with the history's address and password in {HISTORY_VARIABLE}", ""
-    return "now", f" --history {quote(shown)}"
 
 
 def faults_of_required(required: Collection[str], used: Collection[str], *, all_ran: bool) -> list[str]:
