@@ -56,16 +56,12 @@ def join(first: StoredCheck, second: StoredCheck) -> StoredCheck:
         latency,
         status=worst(verdicts),
         verdicts=verdicts,
-        metric=accuracy.metric,
-        accuracy=accuracy.accuracy,
         accuracy_off="",
-        coverage=accuracy.coverage,
-        confidence=accuracy.confidence,
-        isa=accuracy.isa,
         cache={**(accuracy.cache or {}), **(latency.cache or {})},
         notes=tuple(dict.fromkeys((*accuracy.notes, *latency.notes))),
         hints=tuple(dict.fromkeys((*accuracy.hints, *latency.hints))),
         expected=accuracy.expected or latency.expected,
+        **{name: getattr(accuracy, name) for name in ("metric", "accuracy", "coverage", "confidence", "isa")},
     )
     return _add_note(StoredCheck(second.run, record, first), _machines(first, second))
 

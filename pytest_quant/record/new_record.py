@@ -19,6 +19,13 @@ if TYPE_CHECKING:
 _MAX_ROUNDS_KEPT = 40
 
 
+_AS_MEASURED = (
+    *("coverage", "resources", "cache", "digests", "warnings", "builds", "calibration_samples", "threads", "cost"),
+    "portability",
+)
+"""Fields of a record that are those of the measurement."""
+
+
 def build_record(
     measured: Measured,
     *,
@@ -48,19 +55,10 @@ def build_record(
             verdicts=tuple(verdicts),
             accuracy=None if measured.check.accuracy_off else measured.accuracy,
             latency=latency,
-            coverage=measured.coverage,
-            resources=measured.resources,
-            cache=measured.cache,
-            digests=measured.digests,
             notes=tuple(dict.fromkeys(measured.notes)),
-            warnings=measured.warnings,
-            builds=measured.builds,
-            calibration_samples=measured.calibration_samples,
-            threads=measured.threads,
             hints=tuple(hints),
-            cost=measured.cost,
-            portability=measured.portability,
             cause=cause,
+            **{name: getattr(measured, name) for name in _AS_MEASURED},
         )
     )
 
