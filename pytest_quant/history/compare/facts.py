@@ -151,18 +151,18 @@ def compare_exact(pair: Pair) -> Iterator[Row]:
     overlap. Nothing is a regression on another machine, where a runtime may build another engine.
     """
     common, same_machine = select_common_machines(pair)
-    for row in (_size(common), _coverage(common)):
-        if row is not None and row.outcome in (Outcome.REGRESSION, Outcome.IMPROVEMENT) and not same_machine:
+    sizes = _both(common, lambda record: record.resources.size_mb if record.resources else None)
+    shares = _both(common, lambda record: record.coverage.pct if record.coverage else None)
+    of_both = [(row_for, *values) for row_for, values in ((_size, sizes), (_coverage, shares)) if all(values)]
+    for row_for, base, head in of_both:
+        row = row_for(common, base, head)
+        if row.outcome in (Outcome.REGRESSION, Outcome.IMPROVEMENT) and not same_machine:
             outcome = choose_outcome(row.outcome is Outcome.REGRESSION, proven=False)
-            yield replace(row, outcome=outcome, notes=(*row.notes, "other machine, so it does not gate"))
-        elif row is not None:
-            yield row
+            row = replace(row, outcome=outcome, notes=(*row.notes, "other machine, so it does not gate"))
+        yield row
 
 
-def _size(pair: Pair) -> Row | None:
-    base, head = _both(pair, lambda record: record.resources.size_mb if record.resources else None)
-    if not base or not head:
-        return None
+def _size(pair: Pair, base: list[float], head: list[float]) -> Row:
     was, now = base[-1], head[-1]
     change = 100.0 * (now / was - 1.0) if was > 0.0 else None
     row = replace(row_of(pair, "size", was, now, "MB", "lower"), change=change, notes=_find_varying(base, head))
@@ -173,11 +173,8 @@ def _size(pair: Pair) -> Row | None:
     return replace(row, outcome=choose_outcome(min(head) > max(base), proven=is_material))
 
 
-def _coverage(pair: Pair) -> Row | None:
+def _coverage(pair: Pair, base: list[float], head: list[float]) -> Row:
     """Return the row of the coverage, whose nodes by operator type are neither better nor worse."""
-    base, head = _both(pair, lambda record: record.coverage.pct if record.coverage else None)
-    if not base or not head:
-        return None
     row = row_of(pair, "coverage", base[-1], head[-1], "%", "higher")
     row = replace(row, change=head[-1] - base[-1], notes=_find_varying(base, head))
     units = _both(pair, lambda record: record.coverage.unit if record.coverage else None)
