@@ -99,7 +99,9 @@ def comment(
       pytest-quant comment --github quant.md --repository me/models --number 12 --dry-run
     """  # noqa: D301 - click reads a backspace
     text = mark_comment(file.read(), name)
-    on_github = forge == "github" if forge else _is_github(os.environ)
+    on_github = forge == "github" if forge else "GITHUB_ACTIONS" in os.environ
+    if not forge and on_github == ("GITLAB_CI" in os.environ):
+        raise UsageError("this is neither a job of GitHub nor of GitLab", fix="write --github or --gitlab")
     kind = "pull" if on_github else "merge"
     variables = _ON_GITHUB if on_github else _ON_GITLAB
     found = {what: first_variable(os.environ, names) for what, names in variables.items()}
@@ -162,13 +164,6 @@ def mark_comment(text: str, name: str) -> str:
             "--name is no name", value=name, allowed="letters, digits, points and dashes", fix="--name gpu"
         )
     return f"<!-- pytest-quant {marker['what']}{f' {name}' if name else ''} -->\n{rest}"
-
-
-def _is_github(environ: Mapping[str, str]) -> bool:
-    """Return whether this is a job of GitHub and not of GitLab. Raises `UsageError` if it is neither."""
-    if ("GITHUB_ACTIONS" in environ) == ("GITLAB_CI" in environ):
-        raise UsageError("this is neither a job of GitHub nor of GitLab", fix="write --github or --gitlab")
-    return "GITHUB_ACTIONS" in environ
 
 
 def number_on_github(environ: Mapping[str, str]) -> int | None:

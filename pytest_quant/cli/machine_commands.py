@@ -44,7 +44,11 @@ def cache(context: click.Context, root: Path | None) -> None:
     """  # noqa: D301 - click reads a backspace
     context.obj = root or nearest_folder() / "cache"
     if context.invoked_subcommand is None:
-        _show(context.obj)
+        entries, now = Cache(context.obj).entries(), time.time()
+        if entries:
+            rows = [("kind", "size", "built", "used", "of"), *(_cells(entry, now) for entry in entries)]
+            show("\n".join(align(rows, right=(1, 2, 3))))
+        say(f"{len(entries)} entries, {_size_mb(entries):.1f} MB in {context.obj}")
 
 
 @cache.command(short_help="Remove what is kept.")
@@ -79,15 +83,6 @@ def trim(root: Path, max_mb: int) -> None:
     note = f"; {stayed} entries stay, used in the last 24 h" if stayed else ""
     left = _size_mb(store.entries())
     say(f"{len(removed)} entries removed, {_size_mb(removed):.1f} MB freed, {left:.1f} MB left{note}")
-
-
-def _show(root: Path) -> None:
-    entries = Cache(root).entries()
-    now = time.time()
-    if entries:
-        rows = [("kind", "size", "built", "used", "of"), *(_cells(entry, now) for entry in entries)]
-        show("\n".join(align(rows, right=(1, 2, 3))))
-    say(f"{len(entries)} entries, {_size_mb(entries):.1f} MB in {root}")
 
 
 def _size_mb(entries: Sequence[StoredEntry]) -> float:

@@ -131,14 +131,10 @@ def changed_dependencies(base: Path, head: Path, below: Path) -> tuple[str, ...]
     base, head : top folders of the two trees.
     below : folder of the tests, relative to both; files there and above it count.
     """
-    folders = [below, *below.parents]
-    names = {name for top in (base, head) for folder in folders for name in _find_named(top, folder)}
+    places = [(top, top / folder) for top in (base, head) for folder in (below, *below.parents)]
+    found = ((top, file) for top, place in places for pattern in _FILES for file in place.glob(pattern))
+    names = {file.relative_to(top) for top, file in found if file.is_file()}
     return tuple(sorted(name.as_posix() for name in names if _libraries(base / name) != _libraries(head / name)))
-
-
-def _find_named(top: Path, folder: Path) -> Iterator[Path]:
-    for pattern in _FILES:
-        yield from (file.relative_to(top) for file in (top / folder).glob(pattern) if file.is_file())
 
 
 def _libraries(file: Path) -> object:
