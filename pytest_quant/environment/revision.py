@@ -274,9 +274,8 @@ class Repository:
     def resolve(self, revision: str) -> str | None:
         """Return the full id of the commit that `revision` names, ``None`` when it names none."""
         # The suffix keeps a revision that looks like an option from being read as one.
-        answer = ask_git(self.root, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
-        if answer.ok:
-            return answer.text
+        if (commit := self._verify(f"{revision}^{{commit}}")) is not None:
+            return commit
         answer = ask_git(self.root, "rev-parse", "--git-dir")
         if not answer.ok:
             raise UsageError(
@@ -303,7 +302,10 @@ class Repository:
 
     def tree(self, commit: str) -> str | None:
         """Return the id of a commit's tree, equal for commits of equal content; ``None`` if git lacks the commit."""
-        answer = ask_git(self.root, "rev-parse", "--verify", "--quiet", f"{commit}^{{tree}}")
+        return self._verify(f"{commit}^{{tree}}")
+
+    def _verify(self, name: str) -> str | None:
+        answer = ask_git(self.root, "rev-parse", "--verify", "--quiet", name)
         return answer.text if answer.ok else None
 
     def first_parents(self, commit: str, limit: int = MAX_DISTANCE) -> tuple[Committed, ...]:
@@ -321,14 +323,14 @@ class Repository:
 
     def is_checked_out(self, commit: str) -> bool:
         """Whether `commit` is what the working tree was made from."""
-        return ask_git(self.root, "rev-parse", "--verify", "--quiet", "HEAD").text == commit
+        return self._verify("HEAD") == commit
 
     def file_at(self, commit: str, name: str) -> str | None:
         """Return the text of a file of this folder as of a commit, empty if the commit did not have it.
 
         ``None`` where git does not have the commit.
         """
-        if not ask_git(self.root, "cat-file", "-e", f"{commit}^{{commit}}").ok:
+        if self._verify(f"{commit}^{{commit}}") is None:
             return None
         return ask_git(self.root, "show", f"{commit}:./{name}").text
 
