@@ -80,17 +80,9 @@ def list_unrecorded(config: pytest.Config) -> Any:
     return config.stash.setdefault(_FOUND, {"skipped": {}, "uncollected": {}})
 
 
-def note_without_record(config: pytest.Config, report: pytest.CollectReport | pytest.TestReport) -> None:
-    """Keep why there is no record of a test, or of the tests of a file, if a report says so."""
-    if isinstance(report, pytest.CollectReport):
-        file, gap, name = report.nodeid.partition("::")
-        place = Path(os.path.normpath(config.rootpath / file))
-        below = path_in_checkout(place, config.rootpath)
-        where = (file if below is None else below.as_posix()) + gap + name
-    else:
-        where = vars(report).get(SERIES_ATTRIBUTE, "")
-    if where or isinstance(report, pytest.CollectReport):
-        list_unrecorded(config)["skipped" if report.skipped else "uncollected"][where or "."] = _why(report)
+def note_without_record(config: pytest.Config, where: str, report: pytest.CollectReport | pytest.TestReport) -> None:
+    """Keep why there is no record of a test, or of the tests of a file, as a report says it."""
+    list_unrecorded(config)["skipped" if report.skipped else "uncollected"][where] = _why(report)
 
 
 def _why(report: pytest.CollectReport | pytest.TestReport) -> str:
@@ -146,13 +138,18 @@ class Controller:
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Keep why tests are not collected; a worker of xdist passes on such reports alone."""
         if not report.passed:
-            note_without_record(self._config, report)
+            file, gap, name = report.nodeid.partition("::")
+            root = self._config.rootpath
+            below = path_in_checkout(Path(os.path.normpath(root / file)), root)
+            where = (file if below is None else below.as_posix()) + gap + name
+            note_without_record(self._config, where or ".", report)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep the record that is attached to a report; of several reports of one test the last one counts."""
         record = vars(report).get(RECORD_ATTRIBUTE)
         if record is None:
-            note_without_record(self._config, report)
+            if where := vars(report).get(SERIES_ATTRIBUTE):
+                note_without_record(self._config, where, report)
             return
         # Here, because a run without a check needs none of it.
         from pytest_quant.plugin.console import color_labels
