@@ -97,9 +97,8 @@ class CheckRunner:
         began_s, candidate = REAL.perf_counter(), measurement.bench.candidate
         with self.tools.locks.shared(candidate.built.backend.device, waits=self.times):
             found = find_portability(measurement, candidate, Judge(measurement.check.limits), self.tools)
-        cost = measurement.cost
-        if cost is not None:
-            cost = replace(cost, evaluation_s=cost.evaluation_s + REAL.perf_counter() - began_s)
+        spent_s = REAL.perf_counter() - began_s
+        cost = measurement.cost and replace(measurement.cost, evaluation_s=measurement.cost.evaluation_s + spent_s)
         return replace(measurement, portability=found, cost=cost)
 
     def _add_launches(self, measurement: Measurement, latency: LatencyResult) -> Measurement:
@@ -111,9 +110,8 @@ class CheckRunner:
         check, judge = measurement.check, Judge(measurement.check.limits, self.baseline(measurement))
         with self.tools.cache.quiet():
             latency = add_launches(check, latency, measurement.bench.timed, self.launches, judge, self.tools)
-        cost = measurement.cost
-        if cost is not None:
-            cost = replace(cost, timing_s=cost.timing_s + REAL.perf_counter() - began_s)
+        spent_s = REAL.perf_counter() - began_s
+        cost = measurement.cost and replace(measurement.cost, timing_s=measurement.cost.timing_s + spent_s)
         return replace(measurement, latency=latency, cost=cost)
 
     def judge(self, measurement: Measured) -> EncodedRecord:

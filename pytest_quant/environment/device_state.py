@@ -34,11 +34,11 @@ def energy_counter(device: str) -> Iterator[Counter | None]:
         yield _package_counter()
         return
     with open_gpu(device, card=True) as opened:
-        if opened is None:
-            yield None
-        else:
-            nvml, card = opened
-            yield lambda: field(nvml, nvml.nvmlDeviceGetTotalEnergyConsumption, card)
+        yield None if opened is None else lambda: _spent_energy(*opened)
+
+
+def _spent_energy(nvml: Any, card: Any) -> float | None:
+    return field(nvml, nvml.nvmlDeviceGetTotalEnergyConsumption, card)
 
 
 def _package_counter() -> Counter | None:

@@ -30,7 +30,7 @@ from pytest_quant.plugin.mark_sources import find_data, find_models, find_scores
 from pytest_quant.plugin.run_files import end_of
 from pytest_quant.plugin.settings import keeps_benchmarks, settings_of
 from pytest_quant.printable import clean
-from pytest_quant.record import EncodedRecord, Record, encode_record
+from pytest_quant.record import EncodedRecord, encode_record
 from pytest_quant.record.figures import junit_properties
 from pytest_quant.result import Baseline, Measured, Status
 from pytest_quant.spec import UNMEASURED, Check, SeriesKey, Spread
@@ -324,7 +324,12 @@ def attach(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestRe
             vars(report)[SERIES_ATTRIBUTE] = SeriesKey.from_check(state.check, None).planned
         return
     if state.failure and state.failure == getattr(error, "msg", ""):
-        _name_the_limit(report, state.record.record)
+        # Here, because a check that passes needs no words.
+        from pytest_quant.report.failure import headline
+
+        if (crash := getattr(report.longrepr, "reprcrash", None)) is not None:
+            # The short summary and JUnit name the broken limit with both figures, if it has both.
+            crash.message = headline(state.record.record) or crash.message
     if ends_setup or report.when == "call":
         vars(report)[RECORD_ATTRIBUTE] = state.record.json
         item.config.stash.setdefault(ENCODED, {})[id(state.record.json)] = state.record
@@ -347,13 +352,3 @@ def _show_text_only(
     if text.reprcrash is not None:
         text.reprcrash.message = str(error)
     report.longrepr = text
-
-
-def _name_the_limit(report: pytest.TestReport, record: Record) -> None:
-    """Set the broken limit with both figures as the message of the short summary and of JUnit, if one describes it."""
-    # Here, because a check that passes needs no words.
-    from pytest_quant.report.failure import headline
-
-    crash = getattr(report.longrepr, "reprcrash", None)
-    if crash is not None:
-        crash.message = headline(record) or crash.message

@@ -235,8 +235,7 @@ def from_json(data: object) -> Record:
 
 def _list_rows(section: object, listing: str, key: str) -> object:
     """Return a section whose rows, an object by their names, are a list."""
-    rows = section.get(listing) if isinstance(section, dict) else None
-    if not isinstance(section, dict) or not isinstance(rows, dict):
+    if not isinstance(section, dict) or not isinstance(rows := section.get(listing), dict):
         return section
     return {**section, listing: [{**row, key: name} if isinstance(row, dict) else row for name, row in rows.items()]}
 
