@@ -196,7 +196,8 @@ def replace_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Put `content` in the place of the file at `path`, as `replace_file` does."""
+    """Put `content` in the place of the file at `path`, as `replace_file` does, in a folder that is made for it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     with replace_file(path) as stream:
         stream.write(content)
 

@@ -128,7 +128,6 @@ def report(commits: tuple[str, ...], output: Path, place: str | None) -> None:
         why_no_history="The history has no series of these records.",
     )
     with file_errors(UsageError, f"the page {output} cannot be written", "name a place in a writable folder"):
-        output.parent.mkdir(parents=True, exist_ok=True)
         write_whole(output, page)
     say(f"written: {output}")
 

@@ -260,7 +260,6 @@ def write_new(root: Path, files: Mapping[str, str], *, dry: bool = False) -> tup
     fix = "look at what is in its way, and at your right to write there, and run it again"
     for path in () if dry else free:
         with file_errors(UsageError, f"{path} cannot be written", fix):
-            (root / path).parent.mkdir(parents=True, exist_ok=True)
             write_whole(root / path, files[path].encode())
     return tuple(free)
 

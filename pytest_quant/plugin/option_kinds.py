@@ -10,11 +10,12 @@ import math
 import os
 import re
 from collections.abc import Callable
+from typing import NamedTuple
 
 _MOST_LAUNCHES = 100
 
 
-class OptionKind:
+class OptionKind(NamedTuple):
     """One kind of value.
 
     Parameters
@@ -25,22 +26,21 @@ class OptionKind:
     words : the kind and an example, in the words that follow "is not".
     """
 
-    def __init__(self, metavar: str, value_of: Callable[[str], object | None], words: str) -> None:
-        self.metavar = metavar
-        self._value_of = value_of
-        self._words = words
+    metavar: str
+    value_of: Callable[[str], object | None]
+    words: str
 
     def __call__(self, text: str) -> object:
         """Return the value. Raises `argparse.ArgumentTypeError`, with a text that may be printed, for another kind."""
         try:
-            value = self._value_of(text.strip())
+            value = self.value_of(text.strip())
         except ValueError:
             value = None
         if value is None:
             # Here, because its patterns take milliseconds of each start.
             from pytest_quant.printable import clean, redact
 
-            raise argparse.ArgumentTypeError(clean(redact(f"{text!r} is not {self._words}")))
+            raise argparse.ArgumentTypeError(clean(redact(f"{text!r} is not {self.words}")))
         return value
 
 

@@ -93,7 +93,6 @@ def end_of(config: pytest.Config) -> RunEnd:
 def write_output(option: str, file: Path, content: bytes) -> list[str]:
     """Write the file that an option names, in one step; its folder is made. Return why that failed, if it did."""
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
         write_whole(file, content)
     except OSError as error:
         step = next_step(error, "name a file in a writable folder")

@@ -16,7 +16,6 @@ from pytest_quant.errors import HistoryError, UsageError
 from pytest_quant.history import missing_libraries
 from pytest_quant.history.baselines.file import NAME, BaselineEntry, read_baselines
 from pytest_quant.history.baselines.launch_history import (
-    NO_NOISE_KNOWN,
     LatencyNoise,
     include_launches,
     noise_by_machine,
@@ -89,11 +88,8 @@ class Baselines:
         if isinstance(baseline, str) or not on_latency:
             return baseline
         timed = self._find_earlier_timings(series, way)
-        shared = NO_NOISE_KNOWN
-        if timed:
-            here = self._noises.get(identity_of(timed[-1].run, timed[-1].record), {})
-            shared = shared_noise(here.values())
-        return replace(include_launches(baseline, timed, shared), now=started_at)
+        here = self._noises.get(identity_of(timed[-1].run, timed[-1].record), {}) if timed else {}
+        return replace(include_launches(baseline, timed, shared_noise(here.values())), now=started_at)
 
     @cached_property
     def _entries(self) -> Mapping[str, BaselineEntry]:
