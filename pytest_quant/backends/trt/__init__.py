@@ -12,14 +12,7 @@ from pytest_quant.backends.cuda.device import find_native
 from pytest_quant.backends.offer import Availability, Offer, Remedy
 from pytest_quant.backends.runtime import WHEELS, find_outdated, installed_version
 from pytest_quant.backends.switchable import SwitchableGraph
-from pytest_quant.backends.trt.options import (
-    BUILDER_KEYS,
-    NATIVE_KEYS,
-    QUANTIZER,
-    calibrates,
-    options_of,
-    quantizer_spec,
-)
+from pytest_quant.backends.trt.options import NATIVE_KEYS, QUANTIZER, RTX_KEYS, calibrates, options_of, quantizer_spec
 from pytest_quant.environment.gpu import cuda_gpus
 from pytest_quant.environment.machine import isa_tier
 from pytest_quant.errors import UsageError
@@ -36,7 +29,7 @@ class TrtRtxBackend(Backend):
     name = "trt-rtx"
     offer = Offer(
         {"fp32": (None,), "fp16": (None,), "bf16": (None,), "int8": ("static", *ARRIVING)},
-        BUILDER_KEYS,
+        RTX_KEYS,
         ("minmax", "entropy", "percentile"),
         extras=("trt-rtx",),
         fixed_shapes=True,

@@ -112,12 +112,12 @@ class TrtOptions:
 
 NATIVE_KEYS = keys_of(TrtOptions)
 # TensorRT-RTX has no calibrator, and runs nothing here.
-BUILDER_KEYS = {name: key for name, key in NATIVE_KEYS.items() if name not in ("quantization", "memory")}
+RTX_KEYS = {name: key for name, key in NATIVE_KEYS.items() if name not in ("quantization", "memory")}
 _NO_TF32 = replace(
     choice_of(False), allowed="False: the provider has no such option; backend='trt' times FP32 with TF32"
 )
 PROVIDER_KEYS = {
-    **{name: key for name, key in BUILDER_KEYS.items() if name != "timing_cache"},
+    **{name: key for name, key in RTX_KEYS.items() if name != "timing_cache"},
     "tf32": Key("tf32", _NO_TF32, "it is off for the whole process"),
 }
 """Options of ``trt``, ``trt-rtx`` and ``ort-trt``."""
@@ -125,7 +125,7 @@ PROVIDER_KEYS = {
 
 def options_of(spec: EngineSpec) -> TrtOptions:
     """Return the options of the mark of `spec`. Raises `UsageError`."""
-    keys = {"trt": NATIVE_KEYS, "trt-rtx": BUILDER_KEYS}.get(spec.backend, PROVIDER_KEYS)
+    keys = {"trt": NATIVE_KEYS, "trt-rtx": RTX_KEYS}.get(spec.backend, PROVIDER_KEYS)
     return TrtOptions(**normalize_options(spec.backend, spec.options, keys))
 
 

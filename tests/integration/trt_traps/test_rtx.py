@@ -16,7 +16,7 @@ from pytest_quant.backends.onnx_files import model_file, read_graph
 from pytest_quant.backends.trt.build import LOG_FILE, PLAN_FILE, request_for, run_builder
 from pytest_quant.backends.trt.coverage import count_layers, layers_in_log, ops_of
 from pytest_quant.backends.trt.network import GRAPH_FILE, check_graph
-from pytest_quant.backends.trt.options import BUILDER_KEYS
+from pytest_quant.backends.trt.options import RTX_KEYS
 from pytest_quant.backends.trt.provider_engine import layers_in_summary
 from pytest_quant.backends.trt.simulated import SimulatedEngine
 from pytest_quant.errors import BuildError
@@ -180,7 +180,7 @@ def test_every_option_of_the_table_is_tried() -> None:
     """A new one is built with too, above."""
     marks = vars(test_the_real_binding_has_what_an_option_sets)["pytestmark"]
     tried = {name for options in marks[0].args[1] for name in options} | {"compute_capability"}
-    assert tried == set(BUILDER_KEYS)
+    assert tried == set(RTX_KEYS)
 
 
 def test_too_little_workspace_is_answered_with_more(tmp_path: Path) -> None:
