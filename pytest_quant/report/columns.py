@@ -254,12 +254,6 @@ _FIGURES = (
 DEFAULT = ("test", *_FIGURES, "status")
 """The columns that are shown unless others are asked for or no row fills one, beside those of `WHICH` that differ."""
 
-STAY_LONGEST = (
-    "test", "status", "drop", "speedup", "metric", "coverage", "portability", "ttft", "tpot", "scheme", "p50", "size",
-    "batch", "precision", "backend", "model", "agreement", "drop_ci", "speedup_ci",
-)  # fmt: skip
-"""The columns of `DEFAULT` and `WHICH` in the order in which a narrow terminal has room for them."""
-
 
 def pick_columns(names: Sequence[str]) -> tuple[Column, ...]:
     """Return the columns called `names`, in that order. Raises `UsageError` for an unknown name."""

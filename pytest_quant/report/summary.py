@@ -10,17 +10,7 @@ from rich.cells import cell_len, set_cell_size
 
 from pytest_quant.printable import clean
 from pytest_quant.record import Record
-from pytest_quant.report.columns import (
-    EXPECTED,
-    STAY_LONGEST,
-    TEST_FAILED,
-    WHICH,
-    CheckRow,
-    default_columns,
-    pick_columns,
-    rows_of,
-    word,
-)
+from pytest_quant.report.columns import EXPECTED, TEST_FAILED, WHICH, default_columns, pick_columns, rows_of, word
 from pytest_quant.report.text import GAP, count, first_of, format_in_unit, pad, points, shorten, wrap
 from pytest_quant.result import Status
 from pytest_quant.spec import limits_on
@@ -28,6 +18,12 @@ from pytest_quant.spec import limits_on
 (_COVERAGE,) = limits_on("coverage")
 _LEAST_TEST = 30
 """Cells that the id of a test may always take, before a column is left out for it."""
+_STAY_LONGEST = (
+    "test", "status", "drop", "speedup", "metric", "coverage", "portability", "ttft", "tpot", "scheme", "p50", "size",
+    "batch", "precision", "backend", "model", "agreement", "drop_ci", "speedup_ci",
+)  # fmt: skip
+"""The columns of `WHICH` and of the default in the order in which a narrow terminal has room for them."""
+
 _LEAST_REASON = 12
 _NO_FIGURES = (*WHICH, "status")
 _NO_BREAK = "\N{NO-BREAK SPACE}"
@@ -72,7 +68,7 @@ def table(
     rows = rows_of(records, broken)
     cells = {column.name: column.cells(rows) for column in pick_columns(columns or default_columns(rows))}
     sizes = {name: max(map(cell_len, (head, *texts))) for name, (head, texts, _) in cells.items()}
-    shown = _fit_columns(sizes, width, (columns[0], "status", *columns) if columns else STAY_LONGEST)
+    shown = _fit_columns(sizes, width, (columns[0], "status", *columns) if columns else _STAY_LONGEST)
     cut = {name: _cut_texts(cells[name][1], size) for name, size in shown.items()}
     heads = [pad(cells[name][0], size, cells[name][2]) for name, size in shown.items()]
     lines = [GAP.join(heads).rstrip(), "-" * min(width, _used_width(shown.values()))]
@@ -81,7 +77,7 @@ def table(
         if color and "status" in texts:
             styled = click.style(row.status, fg=_COLORS.get(row.status, "yellow"), bold=row.status in _BOLD or None)
             texts["status"] = texts["status"].replace(row.status, styled)
-        lines.append(GAP.join(_add_reason(texts, shown, row, width)).rstrip())
+        lines.append(GAP.join(_add_reason(texts, shown, row.record, width)).rstrip())
     left_out = [name for name in cells if name not in shown]
     if left_out:
         option = f" ({picks}{_NO_BREAK}picks)" if picks else ""
@@ -116,12 +112,12 @@ def _used_width(sizes: Iterable[int]) -> int:
     return sum(size + len(GAP) for size in sizes) - len(GAP)
 
 
-def _add_reason(texts: Mapping[str, str], sizes: Mapping[str, int], row: CheckRow, width: int) -> list[str]:
+def _add_reason(texts: Mapping[str, str], sizes: Mapping[str, int], record: Record, width: int) -> list[str]:
     """Return the cells of a line; a check that never came to be says why in place of its figures, or behind them."""
     cells, names = list(texts.values()), list(texts)
-    if not row.record.message or row.record.accuracy is not None:
+    if not record.message or record.accuracy is not None:
         return cells
-    why = clean(row.record.message.splitlines()[0])
+    why = clean(record.message.splitlines()[0])
     first = next((place for place, name in enumerate(names) if name not in _NO_FIGURES), len(names))
     after = next((place for place in range(first, len(names)) if names[place] in _NO_FIGURES), len(names))
     room = _used_width(sizes[name] for name in names[first:after])
