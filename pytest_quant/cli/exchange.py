@@ -236,6 +236,6 @@ def prune(keep_runs: int | None, which: str | None, dry_run: bool, place: str | 
     # Here, because it loads the database, which help does without.
     from pytest_quant.history.writing import prune as prune_runs
 
-    runs, records, freed_bytes = prune_runs(where, keep_runs, dry_run=dry_run)
+    runs, records, freed_bytes = prune_runs(open_store(where), keep_runs, dry_run=dry_run)
     thinned = f"{count(records, 'record')} of {count(runs, 'run')}"
     say(f"{thinned} {would}thinned, {freed_bytes} bytes {would}freed")

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC
 from functools import partial
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from pytest_quant.environment.revision import Committed, Repository, path_in_checkout
-from pytest_quant.errors import UsageError
-from pytest_quant.history.baselines.acceptance import find_accepted
-from pytest_quant.history.baselines.launch_history import points_before
+from pytest_quant.errors import HistoryError, UsageError
+from pytest_quant.history.baselines.file import NAME, BaselineEntry, parse_baselines, read_baselines
 from pytest_quant.history.compare import compare
 from pytest_quant.history.compare.comparison import Comparison
-from pytest_quant.history.merge_base import elsewhere, records_of, resolve, select_base
-from pytest_quant.history.rows import StoredCheck
+from pytest_quant.history.merge_base import elsewhere, points_before, records_of, resolve, select_base
+from pytest_quant.history.rows import StoredCheck, commit_of, to_utc
 from pytest_quant.history.shards import find_unreported
 from pytest_quant.history.two_passes import join_passes
 from pytest_quant.printable import clean
@@ -72,6 +72,58 @@ def compare_records(
         unreported=unreported,
         runs=head.runs,
     )
+
+
+def find_accepted(root: Path, base: Sequence[StoredCheck], head: Sequence[StoredCheck]) -> dict[str, BaselineEntry]:
+    """Return the values that were accepted after the base and up to the head, and all accepted removals, by series.
+
+    The file of the head is that of the working tree where the head is what is checked out, else the one that is
+    committed there, with the removals and the records of the head that the working tree accepts. An entry that the
+    base's committed file has too is no news. Where git does not have the base, what was accepted after its first run
+    counts.
+
+    Parameters
+    ----------
+    root : the project's folder, which contains the file.
+    base, head : records of both sides.
+
+    Raises
+    ------
+    HistoryError : the head's file is damaged; the message names the line.
+    """
+    git = Repository(root)
+    now = _head_entries(git, root, head)
+    before = _base_entries(git, commit_of(base))
+    return {key: entry for key, entry in now.items() if entry.removed or _is_news(entry, before, base)}
+
+
+def _head_entries(git: Repository, root: Path, head: Sequence[StoredCheck]) -> dict[str, BaselineEntry]:
+    here = read_baselines(root / NAME)
+    commit = commit_of(head)
+    elsewhere = None if commit is None or git.is_checked_out(commit) else git.file_at(commit, NAME)
+    if elsewhere is None:
+        return here
+    # What is accepted of a commit that is not checked out is written here, to be committed on top of it.
+    runs = {check.run.id for check in head}
+    own = {key: entry for key, entry in here.items() if entry.removed or entry.run in runs}
+    return parse_baselines(elsewhere, f"{commit}:{NAME}") | own
+
+
+def _base_entries(git: Repository, commit: str | None) -> Mapping[str, BaselineEntry] | None:
+    """Return the entries of the base, ``None`` if git does not have that commit, or cannot read them."""
+    text = None if commit is None else git.file_at(commit, NAME)
+    try:
+        return None if text is None else parse_baselines(text)
+    except HistoryError:
+        return None
+
+
+def _is_news(entry: BaselineEntry, before: Mapping[str, BaselineEntry] | None, base: Sequence[StoredCheck]) -> bool:
+    if before is not None:
+        old = before.get(entry.series.text)
+        return old is None or (old.commit, old.run, old.accepted_at) != (entry.commit, entry.run, entry.accepted_at)
+    started = [to_utc(check.run.started_at) for check in base]
+    return not started or entry.accepted_at.astimezone(UTC).isoformat() > min(started)
 
 
 def find_base(

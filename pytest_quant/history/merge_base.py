@@ -18,6 +18,7 @@ from pytest_quant.printable import clean
 if TYPE_CHECKING:
     from pytest_quant.history.rows import StoredCheck
     from pytest_quant.history.store import Store
+    from pytest_quant.history.summaries import CheckSummary
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +115,39 @@ def records_of(recorded: Store, committed: Committed, beside: Committed | None =
     same = beside is not None and committed.tree is not None and committed.tree == beside.tree
     own = recorded.launches(committed.id) if same else []
     return join_passes(own or recorded.launches(*committed.ids))
+
+
+MOST_COMMITS = 30
+"""Last commits with records whose launches count."""
+
+
+def select_recorded(recorded: Store, line: Sequence[Committed]) -> tuple[Committed, ...]:
+    """Return the first commits of a line that have records, at most those whose launches count."""
+    ids = recorded.commits([run_id for each in line for run_id in each.ids])
+    return tuple(each for each in line if ids.intersection(each.ids))[:MOST_COMMITS]
+
+
+def points_before(recorded: Store, git: Repository, commit: str | None) -> list[CheckSummary]:
+    """Return the summaries of all series in the commits before one, oldest first, which show how launches differ.
+
+    Parameters
+    ----------
+    recorded : the history.
+    git : the repository.
+    commit : of which the first parents are asked; ``None`` has none.
+
+    Raises
+    ------
+    HistoryError : the history cannot be read.
+    """
+    if commit is None:
+        return []
+    try:
+        line = git.first_parents(commit)[1:]
+    except UsageError:
+        # A shallow clone lacks the commit: with less known a difference is harder to prove, and none is made up.
+        return []
+    return recorded.points_of([run_id for each in select_recorded(recorded, line) for run_id in each.ids])
 
 
 def elsewhere(checks: Sequence[StoredCheck], commit: str | None) -> str:

@@ -13,7 +13,8 @@ from typing import TypeVar
 from pytest_quant.errors import HistoryError
 from pytest_quant.files import inflate, parse_json
 from pytest_quant.record import EncodedRecord, Json, Record, Run, encode_record, from_json, run_of, run_to_json
-from pytest_quant.result import LatencyFigures, LatencyResult
+from pytest_quant.result import LatencyFigures, LatencyResult, LaunchFigures
+from pytest_quant.stats.launches import launch_of
 
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
@@ -84,7 +85,12 @@ def shorten_for_index(text: str) -> str:
     text = searchable(text)
     if len(text) <= MOST_INDEXED:
         return text
-    return f"{text[: MOST_INDEXED - 65]}~{hashlib.sha256(text.encode()).hexdigest()}"
+    return f"{id_start(text)}~{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def id_start(beginning: str) -> str:
+    """Return the beginning of an id as its column has it, of one that is too long too."""
+    return searchable(beginning)[: MOST_INDEXED - 65]
 
 
 def to_utc(time: str) -> str:
@@ -187,6 +193,14 @@ def way_of_timing(latency: LatencyFigures | LatencyResult | None) -> tuple[str, 
     clock = () if latency.clock == "host" else (f"by the {latency.clock}'s clock",)
     shapes = (f"on {latency.sample.inputs}",) if latency.sample and latency.sample.shapes else ()
     return *against, *clock, *(("on pages of 4 KB",) if latency.small_pages else ()), *shapes
+
+
+def launches_in(check: StoredCheck) -> tuple[LaunchFigures, ...]:
+    """Return the launches that a record holds, none if its numbers cannot be trusted."""
+    latency = check.record.latency
+    if latency is None or latency.reasons:
+        return ()
+    return (launch_of(latency, check.run.started_at), *latency.launches)
 
 
 def _digest(parts: list[Json]) -> str:

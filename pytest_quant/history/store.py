@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import groupby
 from operator import attrgetter
@@ -16,17 +16,7 @@ from sqlalchemy import Row as Found
 from pytest_quant.environment.revision import are_apart
 from pytest_quant.errors import HistoryError, UsageError, nearest
 from pytest_quant.history.connect import CHECKS, RECORDS, RUNS, SELFTESTS, SERIES, open_transaction, storage_errors
-from pytest_quant.history.rows import (
-    MOST_INDEXED,
-    Row,
-    StoredCheck,
-    StoredRun,
-    decode_run,
-    searchable,
-    shorten_for_index,
-    to_utc,
-    unpack,
-)
+from pytest_quant.history.rows import StoredCheck, StoredRun, decode_run, id_start, shorten_for_index, to_utc, unpack
 from pytest_quant.history.summaries import CheckSummary, SeriesSummary, read_summary
 from pytest_quant.history.writing import RunToAdd, add_runs, batches
 from pytest_quant.record import EncodedRecord, Record, Run
@@ -64,8 +54,8 @@ class Store:
     """An open history. Every method raises `HistoryError` when the database cannot be read or written."""
 
     def __init__(self, engine: Engine, shown: str, repository: Sequence[str] = ()) -> None:
-        self._engine = engine
-        self._shown = shown
+        self.engine = engine
+        self.shown = shown
         self._repository = repository
 
     @cached_property
@@ -100,7 +90,7 @@ class Store:
         """
         added = repeated = 0
         for batch in batches(runs):
-            with storage_errors(self._shown, "written"), open_transaction(self._engine) as connection:
+            with storage_errors(self.shown, "written"), open_transaction(self.engine) as connection:
                 new = add_runs(connection, batch)
             added += new
             repeated += len(batch) - new
@@ -137,12 +127,12 @@ class Store:
         """Remove the run that `run` would return, with its records, and return its id. Raises as `run` does."""
         run_id = self._id(beginning)
         if not dry_run:
-            with storage_errors(self._shown, "written"), open_transaction(self._engine) as connection:
+            with storage_errors(self.shown, "written"), open_transaction(self.engine) as connection:
                 connection.execute(delete(RUNS).where(RUNS.c.id == run_id))
         return run_id
 
     def _id(self, beginning: str) -> str:
-        text = searchable(beginning)[: MOST_INDEXED - 65]
+        text = id_start(beginning)
         # A range, which an index finds; both databases sort these texts by their bytes.
         begins = (RUNS.c.id >= text, RUNS.c.id <= text + chr(sys.maxunicode))
         matching = self._read(select(RUNS.c.id).where(*begins).order_by(*_NEWEST_FIRST))
@@ -272,9 +262,9 @@ class Store:
             for _, of_run in groupby(rows, key=lambda row: row.number):
                 yield from _read_whole_run(list(of_run), unreadable)
 
-    def keep_selftest(self, row: Row) -> None:
+    def keep_selftest(self, row: Mapping[str, object]) -> None:
         """Add a self-test, see `SELFTESTS`."""
-        with storage_errors(self._shown, "written"), open_transaction(self._engine) as connection:
+        with storage_errors(self.shown, "written"), open_transaction(self.engine) as connection:
             connection.execute(insert(SELFTESTS), [row])
 
     def newest_selftest(self, machine: str, device: str) -> str | None:
@@ -288,7 +278,7 @@ class Store:
         """Read runs and count their checks, both in one transaction."""
         numbers = chosen.subquery()
         counting = select(CHECKS.c.run, CHECKS.c.status, func.count()).where(CHECKS.c.run.in_(select(numbers.c.number)))
-        with storage_errors(self._shown, "read"), self._engine.connect() as connection:
+        with storage_errors(self.shown, "read"), self.engine.connect() as connection:
             runs = connection.execute(chosen).all()
             counted = connection.execute(counting.group_by(CHECKS.c.run, CHECKS.c.status)).all()
         counts: dict[int, dict[str, int]] = {}
@@ -297,7 +287,7 @@ class Store:
         return [StoredRun(decode_run(text, f"run {run_id}"), counts.get(number, {})) for number, run_id, text in runs]
 
     def _read(self, query: Select[*tuple[Any, ...]]) -> Sequence[Found[*tuple[Any, ...]]]:
-        with storage_errors(self._shown, "read"), self._engine.connect() as connection:
+        with storage_errors(self.shown, "read"), self.engine.connect() as connection:
             return connection.execute(query).all()
 
 

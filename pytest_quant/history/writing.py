@@ -7,21 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, Table, bindparam, insert, select, tuple_, update
 
-from pytest_quant.history.connect import (
-    CHECKS,
-    RECORDS,
-    RUNS,
-    SERIES,
-    open_engine,
-    open_transaction,
-    outside,
-    storage_errors,
-)
+from pytest_quant.history.connect import CHECKS, RECORDS, RUNS, SERIES, open_transaction, outside, storage_errors
 from pytest_quant.history.rows import Row, pack, run_row, unpack
 from pytest_quant.history.summaries import CheckSummary
 from pytest_quant.record import EncodedRecord, Record, Run
@@ -30,6 +20,8 @@ from pytest_quant.spec import SeriesKey
 
 if TYPE_CHECKING:
     from sqlalchemy.dialects import postgresql, sqlite
+
+    from pytest_quant.history.store import Store
 
 _ADDED_RECORDS_AT_ONCE = 2000
 _ADDED_RUNS_AT_ONCE = 500
@@ -116,7 +108,7 @@ def _insert_where_new(connection: Connection, table: Table) -> postgresql.Insert
     return sqlite.insert(table).on_conflict_do_nothing()
 
 
-def prune(place: str | Path, keep_runs: int, *, dry_run: bool = False) -> tuple[int, int, int]:
+def prune(store: Store, keep_runs: int, *, dry_run: bool = False) -> tuple[int, int, int]:
     """Drop the raw times of every run that is not among the newest.
 
     Each run is one transaction, so that others wait for none, a killed process leaves whole records, and the next call
@@ -124,7 +116,7 @@ def prune(place: str | Path, keep_runs: int, *, dry_run: bool = False) -> tuple[
 
     Parameters
     ----------
-    place : file or database URL of the history.
+    store : the history.
     keep_runs : number of newest runs to leave as they are.
     dry_run : change nothing, and return what would be freed.
 
@@ -136,7 +128,7 @@ def prune(place: str | Path, keep_runs: int, *, dry_run: bool = False) -> tuple[
     ------
     HistoryError : the history cannot be read or written, or a record of it is damaged.
     """
-    engine, shown = open_engine(place)
+    engine, shown = store.engine, store.shown
     place_in_time = tuple_(RUNS.c.started_at, RUNS.c.id)
     newest_first = (RUNS.c.started_at.desc(), RUNS.c.id.desc())
     first_old = select(RUNS.c.started_at, RUNS.c.id).order_by(*newest_first).offset(keep_runs).limit(1)

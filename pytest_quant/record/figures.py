@@ -94,6 +94,11 @@ def figures(record: Record, names: Iterable[str] = PLACES) -> dict[str, str | fl
     return {name: _read_place(record, PLACES[name]) for name in names}
 
 
+def drop_unit(unit: str | None) -> str:
+    """Return the unit of a difference of two scores in `unit`: percentage points for percentages."""
+    return "pp" if unit == "%" else unit or ""
+
+
 def _read_place(record: Record, place: str) -> str | float | int | None:
     value: object = record
     for name in place.split("."):

@@ -10,8 +10,8 @@ from itertools import chain
 from typing import TypeAlias
 
 from pytest_quant.record import Record
-from pytest_quant.record.figures import FIGURES, SCORE
-from pytest_quant.report.text import NOT_MEASURED, count, drop_unit, figure, format_in_unit, points, shown_unit
+from pytest_quant.record.figures import FIGURES, SCORE, drop_unit
+from pytest_quant.report.text import NOT_MEASURED, count, figure, format_in_unit, points, shown_unit
 from pytest_quant.result import AccuracyResult, Coverage, Interval, OutputError, Portability, TaskScore
 
 Pairs: TypeAlias = tuple[tuple[str, str], ...]

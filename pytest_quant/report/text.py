@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 from rich.cells import cell_len
 
 from pytest_quant.printable import clean
-from pytest_quant.record.figures import DROP, SCORE
+from pytest_quant.record.figures import DROP, SCORE, drop_unit
 from pytest_quant.result import AccuracyResult
 
 NOT_MEASURED = "-"
@@ -84,11 +84,6 @@ def format_fixed(value: float | None, digits: int | None) -> str:
 def format_in_unit(value: float | None, unit: str | None) -> str:
     """Return a score or a drop with the digits that suit its unit; the unit itself is left out."""
     return points(value) if unit == "%" else figure(value)
-
-
-def drop_unit(unit: str | None) -> str:
-    """Return the unit of a difference of two scores in `unit`: percentage points for percentages."""
-    return "pp" if unit == "%" else unit or ""
 
 
 def shown_unit(unit: str, accuracy: AccuracyResult | None) -> str:

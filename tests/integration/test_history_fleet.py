@@ -92,7 +92,10 @@ def test_a_role_that_may_only_append_changes_nothing(postgres_server: PostgresSe
     store = open_store(_role(postgres_server, owner_url, _RIGHTS))
     store.append(RUN, [_with_rounds()])
     before = _stored(owner_url)
-    for change in (lambda: store.remove(RUN.id), lambda: prune(_role(postgres_server, owner_url, _RIGHTS), 0)):
+    for change in (
+        lambda: store.remove(RUN.id),
+        lambda: prune(open_store(_role(postgres_server, owner_url, _RIGHTS)), 0),
+    ):
         with pytest.raises(HistoryError, match="cannot be written") as caught:
             change()
         assert "permission denied for table quant_runs" in (caught.value.value or "")

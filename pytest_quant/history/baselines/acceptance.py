@@ -1,25 +1,16 @@
-"""Accepted baselines: the entry that a record makes, and the entries that a comparison of two commits heeds."""
+"""Accepted baselines: the entry that a record makes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
-from pathlib import Path
+import statistics
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 
 import msgspec
 
-from pytest_quant.environment.revision import Repository
-from pytest_quant.errors import HistoryError, UsageError, nearest
-from pytest_quant.history.baselines.file import (
-    NAME,
-    AcceptedLatency,
-    AcceptedScores,
-    BaselineEntry,
-    parse_baselines,
-    read_baselines,
-)
-from pytest_quant.history.baselines.launch_history import launches_in, median_of
-from pytest_quant.history.rows import StoredCheck, commit_of, group_items, to_utc, way_of_timing
+from pytest_quant.errors import UsageError, nearest
+from pytest_quant.history.baselines.file import AcceptedLatency, AcceptedScores, BaselineEntry
+from pytest_quant.history.rows import StoredCheck, group_items, launches_in, way_of_timing
 from pytest_quant.result import AccuracyResult, Status
 from pytest_quant.spec import SeriesKey
 
@@ -131,6 +122,12 @@ def _group_by_machine(checks: Sequence[StoredCheck]) -> Iterator[AcceptedLatency
             yield AcceptedLatency(identity, speedup, p50_ms, way, launches)
 
 
+def median_of(values: Iterable[float | None]) -> float | None:
+    """Return the median of the values that are there; ``None`` without any."""
+    measured = [value for value in values if value is not None]
+    return statistics.median(measured) if measured else None
+
+
 def accept_checks(
     checks: Sequence[StoredCheck], texts: Sequence[str], *, reason: str, accepted_at: datetime
 ) -> list[BaselineEntry]:
@@ -177,55 +174,3 @@ def keep_accepted(entry: BaselineEntry, before: BaselineEntry | None) -> Baselin
         scored = ("candidate_score", "drop", "unit", "data", "scores")
         figures |= {name: getattr(before, name) for name in scored}
     return msgspec.structs.replace(entry, **figures) if figures else entry
-
-
-def find_accepted(root: Path, base: Sequence[StoredCheck], head: Sequence[StoredCheck]) -> dict[str, BaselineEntry]:
-    """Return the values that were accepted after the base and up to the head, and all accepted removals, by series.
-
-    The file of the head is that of the working tree where the head is what is checked out, else the one that is
-    committed there, with the removals and the records of the head that the working tree accepts. An entry that the
-    base's committed file has too is no news. Where git does not have the base, what was accepted after its first run
-    counts.
-
-    Parameters
-    ----------
-    root : the project's folder, which contains the file.
-    base, head : records of both sides.
-
-    Raises
-    ------
-    HistoryError : the head's file is damaged; the message names the line.
-    """
-    git = Repository(root)
-    now = _head_entries(git, root, head)
-    before = _base_entries(git, commit_of(base))
-    return {key: entry for key, entry in now.items() if entry.removed or _is_news(entry, before, base)}
-
-
-def _head_entries(git: Repository, root: Path, head: Sequence[StoredCheck]) -> dict[str, BaselineEntry]:
-    here = read_baselines(root / NAME)
-    commit = commit_of(head)
-    elsewhere = None if commit is None or git.is_checked_out(commit) else git.file_at(commit, NAME)
-    if elsewhere is None:
-        return here
-    # What is accepted of a commit that is not checked out is written here, to be committed on top of it.
-    runs = {check.run.id for check in head}
-    own = {key: entry for key, entry in here.items() if entry.removed or entry.run in runs}
-    return parse_baselines(elsewhere, f"{commit}:{NAME}") | own
-
-
-def _base_entries(git: Repository, commit: str | None) -> Mapping[str, BaselineEntry] | None:
-    """Return the entries of the base, ``None`` if git does not have that commit, or cannot read them."""
-    text = None if commit is None else git.file_at(commit, NAME)
-    try:
-        return None if text is None else parse_baselines(text)
-    except HistoryError:
-        return None
-
-
-def _is_news(entry: BaselineEntry, before: Mapping[str, BaselineEntry] | None, base: Sequence[StoredCheck]) -> bool:
-    if before is not None:
-        old = before.get(entry.series.text)
-        return old is None or (old.commit, old.run, old.accepted_at) != (entry.commit, entry.run, entry.accepted_at)
-    started = [to_utc(check.run.started_at) for check in base]
-    return not started or entry.accepted_at.astimezone(UTC).isoformat() > min(started)

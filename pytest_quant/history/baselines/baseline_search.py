@@ -15,14 +15,8 @@ from pytest_quant.environment.revision import Committed, Repository, find_checko
 from pytest_quant.errors import HistoryError, UsageError
 from pytest_quant.history import missing_libraries
 from pytest_quant.history.baselines.file import NAME, BaselineEntry, read_baselines
-from pytest_quant.history.baselines.launch_history import (
-    LatencyNoise,
-    include_launches,
-    noise_by_machine,
-    select_recorded,
-    shared_noise,
-)
-from pytest_quant.history.merge_base import line_below, records_of, select_base
+from pytest_quant.history.baselines.launch_history import LatencyNoise, include_launches, noise_by_machine, shared_noise
+from pytest_quant.history.merge_base import line_below, records_of, select_base, select_recorded
 from pytest_quant.history.rows import StoredCheck, identity_of, way_of_timing
 from pytest_quant.history.two_passes import join_passes
 from pytest_quant.result import AccuracyResult, Baseline, LaunchFigures, Status

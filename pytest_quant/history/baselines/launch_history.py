@@ -2,32 +2,15 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
-from pytest_quant.errors import UsageError
-from pytest_quant.history.rows import StoredCheck, group_items
+from pytest_quant.history.rows import StoredCheck, group_items, launches_in
 from pytest_quant.history.summaries import CheckSummary
 from pytest_quant.history.trends import find_changes
 from pytest_quant.result import NOTHING_KNOWN, Baseline, LaunchFigures, LaunchNoise
-from pytest_quant.stats.launches import (
-    common_noise,
-    days_of,
-    launch_of,
-    logs_of,
-    moderate_noise,
-    noise_of,
-    noise_of_steps,
-)
-
-if TYPE_CHECKING:
-    from pytest_quant.environment.revision import Committed, Repository
-    from pytest_quant.history.store import Store
-
-MOST_COMMITS = 30
-"""Last commits with records whose launches count."""
+from pytest_quant.stats.launches import common_noise, days_of, logs_of, moderate_noise, noise_of, noise_of_steps
 
 SPEEDUP, CANDIDATE, REFERENCE = FIGURES = ("speedup", "candidate_p50_ms", "reference_p50_ms")
 """The figures of a launch, by their fields in `LaunchFigures` and `CheckSummary`."""
@@ -73,14 +56,6 @@ def _launch_of_point(point: CheckSummary) -> LaunchFigures:
     return LaunchFigures(point.started_at, point.speedup, point.candidate_p50_ms, point.reference_p50_ms)
 
 
-def launches_in(check: StoredCheck) -> tuple[LaunchFigures, ...]:
-    """Return the launches that a record holds, none if its numbers cannot be trusted."""
-    latency = check.record.latency
-    if latency is None or latency.reasons:
-        return ()
-    return (launch_of(latency, check.run.started_at), *latency.launches)
-
-
 def include_launches(baseline: Baseline, checks: Sequence[StoredCheck], shared: LatencyNoise) -> Baseline:
     """Return a baseline with its launches, and the noise of these and of the launches in the history.
 
@@ -105,41 +80,6 @@ def include_launches(baseline: Baseline, checks: Sequence[StoredCheck], shared: 
     speedup_noise = moderate_noise(_noise_of_levels(speedups, SPEEDUP), shared[SPEEDUP])
     p50_noise = moderate_noise(_noise_of_levels(times, CANDIDATE), shared[CANDIDATE])
     return replace(baseline, speedup_noise=speedup_noise, p50_noise=p50_noise)
-
-
-def points_before(recorded: Store, git: Repository, commit: str | None) -> list[CheckSummary]:
-    """Return the summaries of all series in the commits before one, oldest first, which show how launches differ.
-
-    Parameters
-    ----------
-    recorded : the history.
-    git : the repository.
-    commit : of which the first parents are asked; ``None`` has none.
-
-    Raises
-    ------
-    HistoryError : the history cannot be read.
-    """
-    if commit is None:
-        return []
-    try:
-        line = git.first_parents(commit)[1:]
-    except UsageError:
-        # A shallow clone lacks the commit: with less known a difference is harder to prove, and none is made up.
-        return []
-    return recorded.points_of([run_id for each in select_recorded(recorded, line) for run_id in each.ids])
-
-
-def select_recorded(recorded: Store, line: Sequence[Committed]) -> tuple[Committed, ...]:
-    """Return the first commits of a line that have records, at most those whose launches count."""
-    ids = recorded.commits([run_id for each in line for run_id in each.ids])
-    return tuple(each for each in line if ids.intersection(each.ids))[:MOST_COMMITS]
-
-
-def median_of(values: Iterable[float | None]) -> float | None:
-    """Return the median of the values that are there; ``None`` without any."""
-    measured = [value for value in values if value is not None]
-    return statistics.median(measured) if measured else None
 
 
 def _noise_of_levels(levels: Sequence[Sequence[LaunchFigures]], figure: str) -> LaunchNoise:

@@ -17,17 +17,11 @@ from numpy.typing import NDArray
 
 from pytest_quant.environment.machine import has_vnni
 from pytest_quant.history.compare.comparison import CONFIDENCE, Outcome, Row, choose_outcome
-from pytest_quant.history.compare.pairing import (
-    Draft,
-    Pair,
-    is_measured,
-    row_of,
-    select_common_machines,
-    unit_of_change,
-)
+from pytest_quant.history.compare.pairing import Draft, Pair, is_measured, row_of, select_common_machines
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.metrics.answers import answers_of
 from pytest_quant.metrics.metric import Array
+from pytest_quant.record.figures import drop_unit
 from pytest_quant.result import AccuracyResult, Interval
 from pytest_quant.stats.bootstrap import paired_bootstrap
 from pytest_quant.stats.paired import mcnemar_p, tango_interval
@@ -266,7 +260,7 @@ def draft_of(
 def compare_drops(pair: Pair, base: AccuracyResult, head: AccuracyResult) -> Draft:
     """Return the row of the drop against the own reference, for records without scores per sample."""
     change = (head.drop or 0.0) - (base.drop or 0.0)
-    row = row_of(pair, "drop", base.drop, head.drop, unit_of_change(head.unit), "lower")
+    row = row_of(pair, "drop", base.drop, head.drop, drop_unit(head.unit), "lower")
     notes = (*_intervals_note(base, head), *reference_note(base, head))
     row = replace(row, change=change, n=head.n, notes=notes)
     return draft_of(row, change, _p_of_intervals(base, head) if change else None, base, head)

@@ -19,14 +19,20 @@ from pytest_quant.history.baselines.launch_history import (
     REFERENCE,
     SPEEDUP,
     LatencyNoise,
-    launches_in,
     moderate,
     noise_by_machine,
     shared_noise,
 )
 from pytest_quant.history.compare.comparison import Moved, Outcome, Row, choose_outcome
-from pytest_quant.history.compare.pairing import Draft, Pair, describe_machine, is_measured, row_of
-from pytest_quant.history.rows import StoredCheck, group_items, identity_of, way_of_timing
+from pytest_quant.history.compare.pairing import Draft, Pair, is_measured, row_of
+from pytest_quant.history.rows import (
+    StoredCheck,
+    describe_identity,
+    group_items,
+    identity_of,
+    launches_in,
+    way_of_timing,
+)
 from pytest_quant.history.summaries import CheckSummary
 from pytest_quant.result import Interval
 from pytest_quant.stats.launch_difference import ASSUMED, LaunchChange, LaunchDifference, percent
@@ -260,6 +266,13 @@ def _compare_on_machine(pair: Pair, machine: Machine) -> Iterator[Draft]:
         if machine.shift is not None:
             row, _ = _begin_row(row_of(pair, "p50", unit="ms", better="lower"), pair, machine, CANDIDATE)
             yield _judge_time(row, candidate.difference(), shift)
+
+
+def describe_machine(launch: StoredCheck) -> str:
+    """Return the recognizable parts of a machine's identity, the provider that ran, and what it was timed against."""
+    provider = launch.record.coverage.provider if launch.record.coverage else ""
+    described = describe_identity(launch.run.environment.identity)
+    return ", ".join([*described, *([provider] if provider else []), *way_of_timing(launch.record.latency)])
 
 
 def _begin_row(row: Row, pair: Pair, machine: Machine, figure: str) -> tuple[Row, LaunchDifference | None]:

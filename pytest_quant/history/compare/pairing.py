@@ -8,17 +8,9 @@ from functools import partial
 from typing import Any
 
 from pytest_quant.history.compare.comparison import ALPHA, Comparison, Listed, Outcome, Quantity, Row, Side
-from pytest_quant.history.rows import (
-    StoredCheck,
-    commit_of,
-    describe_identity,
-    group_items,
-    identity_of,
-    is_second_pass,
-    version_of,
-    way_of_timing,
-)
+from pytest_quant.history.rows import StoredCheck, commit_of, group_items, identity_of, is_second_pass, version_of
 from pytest_quant.record import Record, Run
+from pytest_quant.record.figures import drop_unit
 from pytest_quant.result import Better
 from pytest_quant.spec import SeriesKey
 from pytest_quant.stats.holm import holm
@@ -85,7 +77,7 @@ def row_of(
         head=head,
         unit=unit,
         better=better,
-        change_unit="%" if quantity in _RELATIVE else unit_of_change(unit),
+        change_unit="%" if quantity in _RELATIVE else drop_unit(unit),
         base_launches=len(pair.base),
         head_launches=len(pair.head),
     )
@@ -93,11 +85,6 @@ def row_of(
 
 _RELATIVE = ("size", "speedup", "p50")
 """Quantities whose change is in percent of the base."""
-
-
-def unit_of_change(unit: str | None) -> str:
-    """Return the unit of a difference of two figures."""
-    return "pp" if unit == "%" else unit or ""
 
 
 def pair(
@@ -165,13 +152,6 @@ def select_common_machines(pair: Pair) -> tuple[Pair, bool]:
 
 def _machines(check: StoredCheck) -> set[str]:
     return {identity_of(each.run, each.record) for each in (check, check.first) if each is not None}
-
-
-def describe_machine(launch: StoredCheck) -> str:
-    """Return the recognizable parts of a machine's identity, the provider that ran, and what it was timed against."""
-    provider = launch.record.coverage.provider if launch.record.coverage else ""
-    described = describe_identity(launch.run.environment.identity)
-    return ", ".join([*described, *([provider] if provider else []), *way_of_timing(launch.record.latency)])
 
 
 def is_measured(record: Record) -> bool:

@@ -11,8 +11,9 @@ from pytest_quant.history.summaries import CheckSummary
 from pytest_quant.history.trends import SeriesHistory
 from pytest_quant.printable import clean
 from pytest_quant.record import Json, Record
+from pytest_quant.record.figures import drop_unit
 from pytest_quant.report.series_text import change_words
-from pytest_quant.report.text import drop_unit, figure, format_in_unit, letter
+from pytest_quant.report.text import figure, format_in_unit, letter
 from pytest_quant.result import AccuracyResult, Interval, Resources, Status, Verdict
 from pytest_quant.spec import LIMITS
 

@@ -106,7 +106,7 @@ def test_rounds_that_were_pruned_or_are_few_tell_nothing(history_url: str) -> No
     open_store(history_url).append_many(
         [(run_number(0), [with_null(0.1)]), (run_number(1), [with_null(0.1, rounds=7)])]
     )
-    prune(history_url, keep_runs=1)
+    prune(open_store(history_url), keep_runs=1)
     assert session_noise(history_url, IDENTITY, "cpu") == UNMEASURED
 
 

@@ -57,7 +57,7 @@ def test_every_other_figure_stays() -> None:
 
 def test_the_newest_runs_are_kept_whole(place: Path) -> None:
     """By when they started; the others hold the thinned record."""
-    assert prune(place, keep_runs=3)[:2] == (1, 1)
+    assert prune(open_store(place), keep_runs=3)[:2] == (1, 1)
     assert _days_with_rounds(place) == [2, 3, 4]
     assert open_store(place).records("run-1") == [thin_record(_with_rounds()), unavailable()]
 
@@ -65,12 +65,12 @@ def test_the_newest_runs_are_kept_whole(place: Path) -> None:
 def test_a_dry_run_tells_and_changes_nothing(place: Path) -> None:
     """The same figures as the run that follows it; a third has nothing left to do."""
     before = place.read_bytes()
-    result = prune(place, keep_runs=0, dry_run=True)
+    result = prune(open_store(place), keep_runs=0, dry_run=True)
     assert place.read_bytes() == before
     assert _days_with_rounds(place) == [1, 2, 3, 4]
-    assert prune(place, keep_runs=0) == result
+    assert prune(open_store(place), keep_runs=0) == result
     assert result[:2] == (4, 4)
-    assert prune(place, keep_runs=0) == (0, 0, 0)
+    assert prune(open_store(place), keep_runs=0) == (0, 0, 0)
 
 
 def test_a_prune_goes_on_where_the_last_one_ended(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,20 +84,20 @@ def test_a_prune_goes_on_where_the_last_one_ended(place: Path, monkeypatch: pyte
     with monkeypatch.context() as patch:
         patch.setattr(writing, "unpack", broken)
         with pytest.raises(KeyboardInterrupt):
-            prune(place, keep_runs=0)
+            prune(open_store(place), keep_runs=0)
     assert _days_with_rounds(place) == [1, 2]
     open_store(place).append(_run(5), [_with_rounds(), unavailable()])
-    assert prune(place, keep_runs=0)[:2] == (3, 3)
+    assert prune(open_store(place), keep_runs=0)[:2] == (3, 3)
     assert _days_with_rounds(place) == []
     with closing(sqlite3.connect(place)) as connection:
         connection.execute("UPDATE quant_records SET record = 'damaged'")
         connection.commit()
-    assert prune(place, keep_runs=0) == (0, 0, 0)
+    assert prune(open_store(place), keep_runs=0) == (0, 0, 0)
 
 
 def test_summaries_do_not_change(place: Path) -> None:
     """What lists and lines of points show is the same before and after."""
     store = open_store(place)
     before = [(store.series(), store.runs(), [store.points(each.key) for each in store.series()])]
-    prune(place, keep_runs=0)
+    prune(open_store(place), keep_runs=0)
     assert [(store.series(), store.runs(), [store.points(each.key) for each in store.series()])] == before

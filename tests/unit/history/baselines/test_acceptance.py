@@ -10,8 +10,9 @@ import pytest
 from msgspec.structs import replace as replace_entry
 
 from pytest_quant.errors import UsageError
-from pytest_quant.history.baselines.acceptance import accept, choose_series, find_accepted, keep_accepted
+from pytest_quant.history.baselines.acceptance import accept, choose_series, keep_accepted
 from pytest_quant.history.baselines.file import NAME, AcceptedLatency, BaselineEntry, write_baselines
+from pytest_quant.history.commits import find_accepted
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.result import Environment, LaunchFigures, Status
 from tests.support.repository import ScratchRepository, make_repository

@@ -18,12 +18,11 @@ from pytest_quant.history.baselines.launch_history import (
     NO_NOISE_KNOWN,
     SPEEDUP,
     include_launches,
-    launches_in,
     noise_by_machine,
-    points_before,
     shared_noise,
 )
-from pytest_quant.history.rows import StoredCheck
+from pytest_quant.history.merge_base import points_before
+from pytest_quant.history.rows import StoredCheck, launches_in
 from pytest_quant.measure.interleave import Block
 from pytest_quant.measure.latency_figures import latency_figures
 from pytest_quant.record import build_record, from_json

@@ -12,8 +12,7 @@ from scipy import stats as scipy_stats
 
 from pytest_quant.history.compare import compare
 from pytest_quant.history.compare.comparison import Outcome, Row
-from pytest_quant.history.compare.latency_change import explain_ratio_change
-from pytest_quant.history.compare.pairing import describe_machine
+from pytest_quant.history.compare.latency_change import describe_machine, explain_ratio_change
 from pytest_quant.history.rows import StoredCheck, describe_identity
 from pytest_quant.record import Record
 from pytest_quant.result import Interval, Status
