@@ -195,6 +195,13 @@ def way_of_timing(latency: LatencyFigures | LatencyResult | None) -> tuple[str, 
     return *against, *clock, *(("on pages of 4 KB",) if latency.small_pages else ()), *shapes
 
 
+def describe_timing(launch: StoredCheck) -> str:
+    """Return the recognizable parts of a machine's identity, the provider that ran, and what it was timed against."""
+    provider = launch.record.coverage.provider if launch.record.coverage else ""
+    described = describe_identity(launch.run.environment.identity)
+    return ", ".join([*described, *([provider] if provider else []), *way_of_timing(launch.record.latency)])
+
+
 def launches_in(check: StoredCheck) -> tuple[LaunchFigures, ...]:
     """Return the launches that a record holds, none if its numbers cannot be trusted."""
     latency = check.record.latency

@@ -25,14 +25,7 @@ from pytest_quant.history.baselines.launch_history import (
 )
 from pytest_quant.history.compare.comparison import Moved, Outcome, Row, choose_outcome
 from pytest_quant.history.compare.pairing import Draft, Pair, is_measured, row_of
-from pytest_quant.history.rows import (
-    StoredCheck,
-    describe_identity,
-    group_items,
-    identity_of,
-    launches_in,
-    way_of_timing,
-)
+from pytest_quant.history.rows import StoredCheck, describe_timing, group_items, identity_of, launches_in, way_of_timing
 from pytest_quant.history.summaries import CheckSummary
 from pytest_quant.result import Interval
 from pytest_quant.stats.launch_difference import ASSUMED, LaunchChange, LaunchDifference, percent
@@ -229,11 +222,11 @@ def compare_latency(pair: Pair, machines: Mapping[str, Machine]) -> Iterator[Dra
     common = sorted(bases.keys() & heads.keys())
     if not common:
         row = row_of(pair, "speedup")
-        machines_told = f"{describe_machine(timed[0][-1])} -> {describe_machine(timed[1][-1])}"
+        machines_told = f"{describe_timing(timed[0][-1])} -> {describe_timing(timed[1][-1])}"
         ways = [way_of_timing(side[-1].record.latency) for side in timed]
         what = "other machine" if ways[0] == ways[1] else "timed in another way"
         note = f"{what}, never compared: {machines_told}"
-        yield Draft(replace(row, outcome=Outcome.NO_BASELINE, machine=describe_machine(timed[1][-1]), notes=(note,)))
+        yield Draft(replace(row, outcome=Outcome.NO_BASELINE, machine=describe_timing(timed[1][-1]), notes=(note,)))
     for identity in common:
         yield from _compare_on_machine(
             Pair(pair.series, tuple(bases[identity]), tuple(heads[identity])), machines[identity]
@@ -268,13 +261,6 @@ def _compare_on_machine(pair: Pair, machine: Machine) -> Iterator[Draft]:
             yield _judge_time(row, candidate.difference(), shift)
 
 
-def describe_machine(launch: StoredCheck) -> str:
-    """Return the recognizable parts of a machine's identity, the provider that ran, and what it was timed against."""
-    provider = launch.record.coverage.provider if launch.record.coverage else ""
-    described = describe_identity(launch.run.environment.identity)
-    return ", ".join([*described, *([provider] if provider else []), *way_of_timing(launch.record.latency)])
-
-
 def _begin_row(row: Row, pair: Pair, machine: Machine, figure: str) -> tuple[Row, LaunchDifference | None]:
     """Return the row with what is known of every change, and the change; ``None`` without a launch of both."""
     base, head = machine.sides[pair.series]
@@ -286,7 +272,7 @@ def _begin_row(row: Row, pair: Pair, machine: Machine, figure: str) -> tuple[Row
         head_launches=head.n,
         candidate_change_pct=means[CANDIDATE],
         reference_change_pct=means[REFERENCE],
-        machine=describe_machine(pair.head[-1]),
+        machine=describe_timing(pair.head[-1]),
         notes=tuple(_doubts(base, head)),
     )
     change = changes[figure]

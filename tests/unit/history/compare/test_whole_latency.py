@@ -12,8 +12,8 @@ from scipy import stats as scipy_stats
 
 from pytest_quant.history.compare import compare
 from pytest_quant.history.compare.comparison import Outcome, Row
-from pytest_quant.history.compare.latency_change import describe_machine, explain_ratio_change
-from pytest_quant.history.rows import StoredCheck, describe_identity
+from pytest_quant.history.compare.latency_change import explain_ratio_change
+from pytest_quant.history.rows import StoredCheck, describe_identity, describe_timing
 from pytest_quant.record import Record
 from pytest_quant.result import Interval, Status
 from tests.unit.history.compare.launched import launch, launches, record_of, row, timed
@@ -240,6 +240,6 @@ def test_a_machine_is_described_by_what_it_is_known_for() -> None:
     (check,) = launch(run(0.5))
     identity = {"cores": "2", "isa": "avx2", "cpu": "Some CPU", "gpu": "Some GPU", "os": "Linux"}
     identified = replace(check, run=replace(check.run, environment=replace(check.run.environment, identity=identity)))
-    assert describe_machine(identified) == "Some GPU, Some CPU, avx2, 2 cores, CPUExecutionProvider"
-    assert describe_machine(replace(identified, record=BROKEN)) == "Some GPU, Some CPU, avx2, 2 cores"
+    assert describe_timing(identified) == "Some GPU, Some CPU, avx2, 2 cores, CPUExecutionProvider"
+    assert describe_timing(replace(identified, record=BROKEN)) == "Some GPU, Some CPU, avx2, 2 cores"
     assert describe_identity({"cores": "1"}) == ["1 core"]
