@@ -67,17 +67,13 @@ class CheckSummary:
         """Return the summary of a record of a run."""
         p50 = record.latency.bound_of(50.0) if record.latency else None
         values: dict[str, Any] = figures(record, _RECORDED)
+        values |= {name: getattr(run, name) for name in ("commit", "branch", "dirty")}
+        values |= {name: getattr(record, name) for name in ("series", "isa", "status")}
         return cls(
             run_id=run.id,
             started_at=to_utc(run.started_at),
-            commit=run.commit,
-            branch=run.branch,
-            dirty=run.dirty,
-            series=record.series,
             version=version_of(record),
             identity=identity_of(run, record),
-            isa=record.isa,
-            status=record.status,
             p50_low_ms=p50.low_ms if p50 else None,
             p50_high_ms=p50.high_ms if p50 else None,
             **values,

@@ -124,9 +124,6 @@ def _changes(sequence: _Sequence, significance: float, tests: int) -> Iterator[C
         commits_after = len(values) - point.index
         first_bad, first_bad_at, _ = sequence.levels[point.index]
         yield Change(
-            series=sequence.series,
-            quantity=sequence.quantity,
-            unit=sequence.unit,
             last_good=sequence.levels[point.index - 1][0],
             first_bad=first_bad,
             first_bad_at=first_bad_at,
@@ -137,7 +134,7 @@ def _changes(sequence: _Sequence, significance: float, tests: int) -> Iterator[C
             confidence=1.0 - min(tests * point.p_value, 1.0),
             probable=commits_after < CONFIDENT_POINTS,
             commits_after=commits_after,
-            machine=sequence.machine,
+            **{name: getattr(sequence, name) for name in ("series", "quantity", "unit", "machine")},
         )
 
 

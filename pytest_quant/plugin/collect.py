@@ -214,10 +214,8 @@ def apply_settings(check: Check, settings: Settings) -> Check:
         check,
         candidate=candidate,
         latency=latency,
-        latency_off=settings.latency_off,
-        accuracy_off=settings.accuracy_off,
-        portability_off=settings.portability_off,
         confidence=settings.confidence,
+        **{name: getattr(settings, name) for name in ("latency_off", "accuracy_off", "portability_off")},
     )
 
 

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 _MAX_ROUNDS_KEPT = 40
 
 
+_AS_ASKED = ("nodeid", "batch_size", "confidence", "latency_off", "accuracy_off")
+"""Fields of a record that are those of the check."""
+
 _AS_MEASURED = (
     *("coverage", "resources", "cache", "digests", "warnings", "builds", "calibration_samples", "threads", "cost"),
     "portability",
@@ -80,23 +83,19 @@ def _unmeasured_record(check: Check, status: Status, metric: str | None) -> Reco
     """Return the record with what the check itself says; sections that were not measured are ``None``."""
     spec = check.candidate
     return Record(
-        nodeid=check.nodeid,
+        **{name: getattr(check, name) for name in _AS_ASKED},
         model=spec.model.name,
         backend=spec.backend,
         precision=spec.precision or None,
         scheme=spec.scheme,
-        batch_size=check.batch_size,
         status=status,
         series=SeriesKey.from_check(check, metric).text,
         reference=check.reference.id,
         metric=metric,
-        confidence=check.confidence,
         calibration=spec.calibration.method if spec.scheme == "static" else None,
         asked=spec.asked,
         # Scores were made elsewhere.
         isa=isa_tier() if check.engines else "unknown",
-        latency_off=check.latency_off,
-        accuracy_off=check.accuracy_off,
         stands_in=check.dataset.stands_in,
     )
 

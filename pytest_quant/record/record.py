@@ -12,7 +12,7 @@ import os
 import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias, TypeVar, cast
@@ -342,9 +342,7 @@ def start_run(root: Path, shard: str | None = None) -> Run:
     return Run(
         id=f"{began:%Y%m%dT%H%M%SZ}-{secrets.token_hex(6)}",
         started_at=began.isoformat(),
-        commit=state.commit,
-        branch=state.branch,
-        dirty=state.dirty,
+        **asdict(state),
         environment=fingerprint(),
         parents=() if commit is None else repository.parents(commit),
         merge_base=None if commit is None or target is None else repository.merge_base(commit, target),

@@ -68,9 +68,7 @@ def row_of(
     record = pair.head[-1].record
     return Row(
         series=pair.series,
-        nodeid=record.nodeid,
-        model=record.model,
-        engine_id=record.engine_id,
+        **{name: getattr(record, name) for name in ("nodeid", "model", "engine_id")},
         quantity=quantity,
         outcome=Outcome.UNCHANGED,
         base=base,
