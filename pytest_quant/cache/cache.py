@@ -45,7 +45,6 @@ LOCKS = ".locks"
 _REMOVED = "the cache was removed while it was built"
 
 _TEMPORARY = re.compile(r"\.(?P<key>[0-9a-f]{64})\.[0-9a-f]+\.tmp")
-_NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
 _SILENT_S = 0.25
 _POLL_S = 0.02
 _OWN_FOLDER = 0o755
@@ -202,7 +201,7 @@ class Cache:
             try:
                 facts = dict(build(temporary / FILES))
             except OSError as error:
-                if error.errno in _NO_SPACE:
+                if error.errno in (errno.ENOSPC, errno.EDQUOT):
                     raise self._fault(f"{slot} cannot be kept in", error) from error
                 raise
             with self._storage(f"{slot} cannot be kept in"):

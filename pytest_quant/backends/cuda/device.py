@@ -18,8 +18,6 @@ from pytest_quant.backends.runtime import driver_too_old, installed_version, mem
 from pytest_quant.environment.gpu import cuda_gpus
 from pytest_quant.errors import BackendUnavailable
 
-_INSTALL_MEMORY = "pip install cuda-bindings"
-
 
 def open_device(index: int = 0, library: str = "") -> DeviceMemory:
     """Return the memory of GPU `index`, one object in a process for each library.
@@ -101,7 +99,6 @@ def complaints(lines: list[str]) -> str:
     return "\n".join(bad[: -_ERRORS_SHOWN - 1 : -1] or lines[-_LINES_SHOWN:]) or "the log says nothing"
 
 
-_INSTALL = 'pip install "pytest-quant[trt]"'
 _OLDER_CUDA = 'in a new environment pip install "pytest-quant[trt-cu12]"'
 _SIMULATE = "or let it be simulated: pytest --quant-simulate=SM89"
 _PACKAGES = tuple(
@@ -113,7 +110,7 @@ _PACKAGES = tuple(
 def find_native() -> Availability:
     """Tell whether tensorrt, a GPU and a library for device memory are here. TensorRT is loaded in another process."""
     if find_spec("tensorrt") is None:
-        fix = f"on a machine with an NVIDIA GPU {_INSTALL}, {_SIMULATE}"
+        fix = f'on a machine with an NVIDIA GPU pip install "pytest-quant[trt]", {_SIMULATE}'
         return Availability(False, reason="tensorrt is not installed", fix=fix)
     gpus, reason = cuda_gpus()
     probed = probe_native(with_device=bool(gpus))
@@ -123,7 +120,8 @@ def find_native() -> Availability:
         installed = f"{reason}; TensorRT {probed.version} is installed"
         return Availability(False, reason=installed, fix=f"run it on a machine with a GPU, {_SIMULATE}")
     if not memory_libraries():
-        return Availability(False, reason="neither cuda-bindings nor pycuda is installed", fix=_INSTALL_MEMORY)
+        fix = "pip install cuda-bindings"
+        return Availability(False, reason="neither cuda-bindings nor pycuda is installed", fix=fix)
     bindings = installed_version("cuda-bindings") if "pycuda" not in memory_libraries() else ""
     if refused := driver_too_old({f"cuda-bindings {bindings}": bindings}, 'pip install "cuda-bindings<13"'):
         return refused

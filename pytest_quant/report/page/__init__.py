@@ -59,9 +59,6 @@ _NAMED = (Status.ERROR.value, Status.FAIL.value, TEST_FAILED, Status.UNAVAILABLE
 UPLOT = "1.6.32"
 """Version of the chart library in the package; its files have digests in the tests."""
 
-_STYLES = ("uplot/uPlot.min.css", "page.css")
-_SCRIPTS = ("uplot/uPlot.iife.min.js", "charts.js", "page.js")
-
 
 def page_html(
     checks: Sequence[StoredCheck],
@@ -92,9 +89,9 @@ def page_html(
     all_runs = tuple({run.id: run for run in (*(check.run for check in checks), *runs)}.values())
     starts = {(to_utc(check.run.started_at), check.run.commit) for check in checks}
     table = run_table(checks, broken)
-    styles = "\n".join(map(_asset, _STYLES))
+    styles = "\n".join(map(_asset, ("uplot/uPlot.min.css", "page.css")))
     # The first of them to run shows the chosen theme before anything else is shown.
-    scripts = ["\n".join(map(_asset, _SCRIPTS)), _asset("first.js")]
+    scripts = ["\n".join(map(_asset, ("uplot/uPlot.iife.min.js", "charts.js", "page.js"))), _asset("first.js")]
     templates = _templates()
     detail = templates.get_template("parts.html.j2").module.detail  # type: ignore[attr-defined]
     data = {f"series-{number}": charts.series_chart(series, starts, records) for number, series in enumerate(history)}
