@@ -63,13 +63,12 @@ def group_items(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
 
 def run_row(run: Run) -> Row:
     """Return the row of a run, without its number."""
+    named = {"commit": run.commit, "branch": run.branch, "tree": run.tree}
     return {
         "id": shorten_for_index(run.id),
         "started_at": shorten_for_index(to_utc(run.started_at)),
-        "commit": None if run.commit is None else shorten_for_index(run.commit),
-        "branch": None if run.branch is None else shorten_for_index(run.branch),
+        **{name: text and shorten_for_index(text) for name, text in named.items()},
         "dirty": run.dirty,
-        "tree": None if run.tree is None else shorten_for_index(run.tree),
         "repository": shorten_for_index(" ".join(run.repository)),
         "run": encode(run_to_json(run, [])["run"]),
     }

@@ -227,7 +227,9 @@ def series_histories(
     in_force = {key: entry for key, entry in accepted.items() if not entry.removed}
     histories = []
     for key, points in read.items():
-        branch = main if any(point.branch == main for point in points) else _fullest_branch(points)
+        # Of branches with as many points, that whose last point is the newest: the first of equals comes first.
+        counts = Counter(point.branch for point in reversed(points))
+        branch = main if main in counts else next((name for name, _ in counts.most_common(1)), None)
         changes = find_changes([point for point in points if point.branch == branch], family=len(stored))
         histories.append(SeriesHistory(summaries[key], points, branch, tuple(changes), in_force.get(key), subjects))
     return histories
@@ -242,10 +244,3 @@ def _subjects(points: Iterable[CheckSummary]) -> dict[str, str]:
     shown = ("--no-walk=unsorted", "--ignore-missing", "--format=%H %s")
     lines = ask_git(Path(), "-c", "log.showSignature=false", "log", *shown, *commits, "--").text.split("\n")
     return {commit: subject for commit, _, subject in (line.partition(" ") for line in lines) if subject}
-
-
-def _fullest_branch(points: Sequence[CheckSummary]) -> str | None:
-    """Return the branch with the most points; of several, the branch whose last point is the newest."""
-    # The first of equals comes first.
-    counts = Counter(point.branch for point in reversed(points))
-    return counts.most_common(1)[0][0] if counts else None
