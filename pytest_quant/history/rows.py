@@ -14,7 +14,6 @@ from pytest_quant.errors import HistoryError
 from pytest_quant.files import inflate, parse_json
 from pytest_quant.record import EncodedRecord, Json, Record, Run, encode_record, from_json, run_of, run_to_json
 from pytest_quant.result import LatencyFigures, LatencyResult, LaunchFigures
-from pytest_quant.stats.launches import launch_of
 
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
@@ -206,6 +205,9 @@ def launches_in(check: StoredCheck) -> tuple[LaunchFigures, ...]:
     latency = check.record.latency
     if latency is None or latency.reasons:
         return ()
+    # Here, because it loads numpy, which lists of the history do without.
+    from pytest_quant.stats.launches import launch_of
+
     return (launch_of(latency, check.run.started_at), *latency.launches)
 
 
