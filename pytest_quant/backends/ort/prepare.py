@@ -12,7 +12,7 @@ beta, and looks b up by channel; a product with an alpha stays float.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, chdir
 from functools import lru_cache
 from pathlib import Path
@@ -21,7 +21,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from pytest_quant.backends.onnx_files import file_digests, model_file, needs_external_data, read_nodes, write_model
+from pytest_quant.backends.onnx_files import file_digests, model_file, needs_external_data, write_model
 from pytest_quant.backends.onnx_files.graphs import (
     all_graphs,
     captured_names,
@@ -166,31 +166,10 @@ def _attempt(path: Path, target: Path, *, symbolic: bool) -> Exception | None:
 
 
 def _tidy(path: Path) -> None:
-    """Rewrite the parts of the model that the quantizers would fail on or get wrong; most files stay as they are."""
-    nodes, tidied = read_nodes(path), read_nodes(path)
-    _set_apart(tidied)
-    if nodes == tidied and not _may_fold(list(all_graphs(nodes.graph))):
-        return
+    """Rewrite the parts of the model that the quantizers would fail on or get wrong."""
     model = onnx.load(path)
     # Here, because ONNX Runtime itself writes such: a MatMul and an Add of (1, n) become a Gemm.
     fold_gemm_constants(model)
-    _set_apart(model)
-    write_model(model, path)
-
-
-def _may_fold(graphs: Sequence[onnx.GraphProto]) -> bool:
-    """Tell whether a Gemm may have a factor other than 1, or a constant bias that has not one axis of its channels."""
-    sizes = {tensor.name: list(tensor.dims) for graph in graphs for tensor in graph.initializer}
-    for node in (node for graph in graphs for node in graph.node if node.op_type == "Gemm"):
-        given = {each.name: helper.get_attribute_value(each) for each in node.attribute}
-        _, weight, bias = (sizes.get(name) for name in [*node.input, ""][:3])
-        channels = weight and [weight[0 if given.get("transB") else 1]]
-        if bias != channels or any(given.get(name, 1.0) != 1.0 for name in _FACTORS.values()):
-            return True
-    return False
-
-
-def _set_apart(model: onnx.ModelProto) -> None:
     for node in (node for graph in all_graphs(model.graph) for node in graph.node if not node.name):
         # So that it can be left in float; called as TensorRT's parser calls it.
         node.name = f"node_of_{node.output[0]}" if node.op_type in WEIGHTED else ""
@@ -200,6 +179,7 @@ def _set_apart(model: onnx.ModelProto) -> None:
     # contradicts. Weights carry their own.
     weights = constant_names(model.graph)
     refill(model.graph.value_info, [value for value in model.graph.value_info if value.name not in weights])
+    write_model(model, path)
 
 
 # The attribute that scales what a Gemm reads at a place.
