@@ -96,20 +96,17 @@ def _keep_whole(model: onnx.ModelProto, taken: set[str]) -> None:
         for place, name in enumerate(node.input):
             if not _is_added_cast(node, taken) and before.get(name) in before:
                 node.input[place] = before[before[name]]
-    dropped = True
-    while dropped:
+    # Once for the casts to float32 that nothing reads now, and once for those that only these read.
+    for _ in range(2):
         read = {name for node in all_nodes(model) for name in node.input}
         read |= {value.name for graph in all_graphs(model.graph) for value in graph.output}
-        nodes_before = sum(1 for _ in all_nodes(model))
         for graph in all_graphs(model.graph):
-            added: set[str] = set()
             nodes = []
             for node in graph.node:
-                if not _is_added_cast(node, taken) or node.output[0] in read - added:
+                if not _is_added_cast(node, taken) or node.output[0] in read:
                     nodes.append(node)
-                added.update(node.output)
+                    read -= {*node.output}
             refill(graph.node, nodes)
-        dropped = sum(1 for _ in all_nodes(model)) < nodes_before
 
 
 def _is_added_cast(node: onnx.NodeProto, taken: set[str]) -> bool:
