@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from onnx import numpy_helper
 from onnx.inliner import inline_local_functions
 from onnx.reference import ReferenceEvaluator
 
-from pytest_quant.backends.onnx_files.graphs import STANDARD, all_graphs, dequantizer_of
+from pytest_quant.backends.onnx_files.graphs import STANDARD, all_graphs, all_nodes, dequantizer_of
 from pytest_quant.backends.ort.build import engine_file
 from pytest_quant.backends.saturation import MOST, Exposed, largest_pair
 from pytest_quant.spec import EngineSpec
@@ -47,16 +47,14 @@ _INT8, _UINT8 = onnx.TensorProto.INT8, onnx.TensorProto.UINT8
 
 @dataclass(frozen=True, slots=True)
 class KnownGraph:
-    """A graph with what its names stand for, in the graphs around it and inside it too.
+    """What names stand for, in the graph of a model and in those inside it.
 
     Attributes
     ----------
-    nodes : of the graph itself.
     makers : the node that gives each tensor.
     constants : by name.
     """
 
-    nodes: list[onnx.NodeProto]
     makers: Mapping[str, onnx.NodeProto]
     constants: Mapping[str, onnx.TensorProto]
 
@@ -68,17 +66,16 @@ def find_exposed(spec: EngineSpec, folder: Path) -> tuple[Exposed, ...]:
     weights of an operator that is not known.
     """
     model = inline_local_functions(onnx.load(engine_file(spec, folder)))
-    found = []
-    for graph in read_graphs(model):
-        for node in graph.nodes:
-            sums = [largest_sum(node, graph, name) for name in _second_factors(node, graph)]
-            name = (node.name or node.output[0]).removesuffix("_quant")
-            found += [Exposed(name, most) for most in sums if most > MOST]
+    found, graph = [], know_graph(model)
+    for node in all_nodes(model):
+        sums = [largest_sum(node, graph, name) for name in _second_factors(node, graph)]
+        name = (node.name or node.output[0]).removesuffix("_quant")
+        found += [Exposed(name, most) for most in sums if most > MOST]
     return tuple(sorted(found, key=lambda each: -each.largest))
 
 
-def read_graphs(model: onnx.ModelProto) -> Iterator[KnownGraph]:
-    """Yield the graph of a model, and those inside it."""
+def know_graph(model: onnx.ModelProto) -> KnownGraph:
+    """Return what names stand for in a model."""
     graphs = list(all_graphs(model.graph))
     makers = {name: node for graph in graphs for node in graph.node for name in node.output}
     constants = {tensor.name: tensor for graph in graphs for tensor in graph.initializer}
@@ -91,8 +88,7 @@ def read_graphs(model: onnx.ModelProto) -> Iterator[KnownGraph]:
             feeds = {each: numpy_helper.to_array(constants[each]) for each in node.input if each}
             (levels,) = ReferenceEvaluator(node).run(None, feeds)
             constants[name] = numpy_helper.from_array(np.asarray(levels))
-    for graph in graphs:
-        yield KnownGraph(list(graph.node), makers, constants)
+    return KnownGraph(makers, constants)
 
 
 def _second_factors(node: onnx.NodeProto, graph: KnownGraph) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -50,7 +49,7 @@ def find_pairs(model: onnx.ModelProto, floats: Sequence[onnx.ModelProto]) -> tup
 
     Float weights are added to the graph.
     """
-    graph, pairs, weights = model.graph, dict[str, Rounded](), _FloatWeights(floats)
+    graph, pairs = model.graph, dict[str, Rounded]()
     lost: set[str] = set()
     makers, constants = made_by(graph), {tensor.name: tensor for tensor in graph.initializer}
     for node in graph.node:
@@ -62,7 +61,8 @@ def find_pairs(model: onnx.ModelProto, floats: Sequence[onnx.ModelProto]) -> tup
             if maker is not None and maker.op_type == "QuantizeLinear":
                 pairs[held] = Rounded(maker.input[0], [], node.input[1], zero, is_weight=maker.input[0] in constants)
             elif held in constants and node.input[1] in constants:
-                found = weights.find(held, _candidates(constants[held], constants[node.input[1]], constants.get(zero)))
+                given = _candidates(constants[held], constants[node.input[1]], constants.get(zero))
+                found = _find_float(held, given, floats)
                 if found is None:
                     lost.add(held)
                     continue
@@ -104,25 +104,17 @@ def find_integer_weights(model: onnx.ModelProto, engine: onnx.ModelProto) -> Ite
     yield from pairs.values()
 
 
-class _FloatWeights:
-    """The float tensors of models, to find the one that was rounded."""
-
-    def __init__(self, floats: Sequence[onnx.ModelProto]) -> None:
-        self._tensors: defaultdict[tuple[int, ...], list[onnx.TensorProto]] = defaultdict(list)
-        for tensor in (tensor for model in floats for tensor in model.graph.initializer):
-            if tensor.data_type in FLOAT_BYTES:
-                self._tensors[tuple(tensor.dims)].append(tensor)
-
-    def find(self, held: str, rounded: Sequence[NDArray[Any]]) -> NDArray[Any] | None:
-        """Return the float tensor that is close to one of the `rounded` ones, turned perhaps; by its name first."""
-        shapes = {shape for each in rounded for shape in (each.shape, each.shape[::-1])}
-        fitting = [tensor for shape in shapes for tensor in self._tensors.get(shape, ())]
-        for tensor in sorted(fitting, key=lambda tensor: not held.startswith(tensor.name)):
-            turned = _sides(numpy_helper.to_array(tensor))
-            found = next((side for side in turned for each in rounded if _is_near(side, each)), None)
-            if found is not None:
-                return found.astype(np.float32)
-        return None
+def _find_float(held: str, rounded: Sequence[NDArray[Any]], floats: Sequence[onnx.ModelProto]) -> NDArray[Any] | None:
+    """Return the float of `floats` that is close to one of the `rounded` ones, turned perhaps; by its name first."""
+    shapes = {shape for each in rounded for shape in (each.shape, each.shape[::-1])}
+    tensors = (tensor for model in floats for tensor in model.graph.initializer if tensor.data_type in FLOAT_BYTES)
+    fitting = [tensor for tensor in tensors if tuple(tensor.dims) in shapes]
+    for tensor in sorted(fitting, key=lambda tensor: not held.startswith(tensor.name)):
+        turned = _sides(numpy_helper.to_array(tensor))
+        found = next((side for side in turned for each in rounded if _is_near(side, each)), None)
+        if found is not None:
+            return found.astype(np.float32)
+    return None
 
 
 def _sides(array: NDArray[Any]) -> tuple[NDArray[Any], ...]:

@@ -18,8 +18,8 @@ from pytest_quant.backends.ort.integer_products import (
     KnownGraph,
     columns_of,
     kind_of_factor,
+    know_graph,
     largest_sum,
-    read_graphs,
 )
 from pytest_quant.backends.saturation import MOST
 from pytest_quant.spec import EngineSpec
@@ -71,11 +71,11 @@ def saturate(spec: EngineSpec, folder: Path, work: Path) -> OrtEngine | None:
     """
     model = onnx.load(engine_file(spec, folder))
     opset = opset_of(model)
-    graph = next(read_graphs(model))
+    graph = know_graph(model)
     nodes: list[onnx.NodeProto] = []
-    for node in graph.nodes:
+    for node in model.graph.node:
         nodes += _saturating(node, graph, model.graph.initializer) or [node]
-    if opset < _OLDEST or len(nodes) == len(graph.nodes):
+    if opset < _OLDEST or len(nodes) == len(model.graph.node):
         return None
     refill(model.graph.node, nodes)
     model.functions.append(parser.parse_function(_BODY.replace("OPSET", str(opset))))
