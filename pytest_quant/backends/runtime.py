@@ -14,7 +14,6 @@ import io
 import logging
 import re
 import sys
-import tempfile
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,7 +25,7 @@ from importlib.util import find_spec
 from logging.handlers import BufferingHandler
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from pytest_quant.backends.offer import Availability
 from pytest_quant.environment.gpu import driver_cuda
@@ -36,8 +35,6 @@ from pytest_quant.files import own_folder, write_whole
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
-
-Answer = TypeVar("Answer")
 
 _BROKEN_IMPORT = (ImportError, OSError, RuntimeError, AttributeError, ValueError, TypeError, SystemError)
 """What a package that is installed and does not load raises: a missing library, another numpy, half an upgrade."""
@@ -82,19 +79,20 @@ def memory_libraries() -> tuple[str, ...]:
 
 def import_runtime(
     *modules: str,
-    ask: Callable[[Any], Answer],
     install: str,
     repair: str,
+    ask: Callable[[Any], Any] = lambda module: module,
     needs: Sequence[str] = (),
     wheels: Sequence[str] = (),
-) -> Answer | Availability:
+) -> Any:
     """Import `modules` and return what `ask` gets from the first of them, or why the runtime cannot be used.
 
     Parameters
     ----------
-    ask : is called with the first module; what it raises counts as a runtime that does not load.
     install : the command that installs the runtime.
     repair : the command that repairs one that does not load.
+    ask : is called with the first module, by default for the module itself; what it raises counts as a runtime that
+        does not load.
     needs : modules that are only looked for, as they take long to import.
     wheels : distributions that must be as new as our metadata ask for, where they are installed.
 
@@ -296,11 +294,14 @@ def tools_without_torch() -> Iterator[None]:
 
 
 def keep_text(text: str) -> Path | None:
-    """Write `text` into a file of its own and return it; ``None`` if nothing can be written."""
+    """Write `text` into a file of its own and return it; ``None`` if nothing can be written.
+
+    What a folder holds that belongs to someone else could be read there, so that nothing is written into one.
+    """
     content = text.encode("utf-8", "replace")
     name = hashlib.sha256(content).hexdigest()[:12]
     try:
-        folder = _folder()
+        folder = own_folder("errors")
         file = folder / f"{name}.txt"
         write_whole(file, content)
         files = sorted(folder.glob("*.txt"), key=lambda file: file.stat().st_mtime, reverse=True)
@@ -309,14 +310,6 @@ def keep_text(text: str) -> Path | None:
     except OSError:
         return None
     return file
-
-
-def _folder() -> Path:
-    """What a folder holds that belongs to someone else could be read there."""
-    try:
-        return own_folder("errors")
-    except OSError:
-        return Path(tempfile.mkdtemp(prefix="pytest-quant-errors-"))
 
 
 def _cut_traceback(text: str) -> str:

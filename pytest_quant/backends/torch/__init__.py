@@ -35,7 +35,6 @@ def import_torch() -> Any:
     """Return the module torch, or an `Availability` that gives the reason why it or torchao cannot be used."""
     return import_runtime(
         "torch",
-        ask=lambda torch: torch,
         install='pip install "pytest-quant[torch]"',
         repair="pip install --force-reinstall torch torchao",
         needs=("torchao",),
