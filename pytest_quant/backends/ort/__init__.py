@@ -24,19 +24,13 @@ def runtime_version() -> str:
     return str(onnxruntime.__version__)
 
 
-_QUANTIZER_NAMES = (
-    "ActivationRestrictedAsymmetric ActivationSymmetric AddQDQPairToWeight BlockSize DedicatedQDQPair "
-    "DefaultTensorType EnableSubgraph ForceQuantizeNoInputCheck MatMulConstBOnly MinimumRealRange "
-    "OpTypesToExcludeOutputQuantization QDQDisableWeightAdjustForInt32Bias QDQKeepRemovableActivations "
-    "QDQOpTypePerChannelSupportToAxis QuantizeBias UseQDQContribOps WeightSymmetric"
-)
-_QUANTIZER_KEYS = frozenset(_QUANTIZER_NAMES.split())
-CALIBRATOR_KEYS = {
-    "CalibMovingAverage": "moving_average",
-    "CalibMovingAverageConstant": "averaging_constant",
-    "CalibTensorRangeSymmetric": "symmetric",
-}
-"""Key in ``extra`` and the calibrator's own word for it."""
+_EXTRA = frozenset({
+    "ActivationRestrictedAsymmetric", "ActivationSymmetric", "AddQDQPairToWeight", "BlockSize", "DedicatedQDQPair",
+    "DefaultTensorType", "EnableSubgraph", "ForceQuantizeNoInputCheck", "MatMulConstBOnly", "MinimumRealRange",
+    "OpTypesToExcludeOutputQuantization", "QDQDisableWeightAdjustForInt32Bias", "QDQKeepRemovableActivations",
+    "QDQOpTypePerChannelSupportToAxis", "QuantizeBias", "UseQDQContribOps", "WeightSymmetric",
+})  # fmt: skip
+"""Keys of ``extra`` that are the quantizer's."""
 
 CPU = "CPUExecutionProvider"
 ALL_OPS = "all"
@@ -54,21 +48,19 @@ def _extra(value: object) -> str | None:
     """Return ``extra_options`` as JSON text.
 
     ONNX Runtime ignores a key that it does not know. ``TensorQuantOverrides``, which it knows, is refused: it gives
-    single tensors types and ranges of their own, of which the reach of the scheme knows nothing.
+    single tensors types and ranges of their own, of which the reach of the scheme knows nothing. Keys of calibrators
+    are refused too: the ingredients of ranges do not name them.
     """
     if not isinstance(value, dict):
         return None
-    names = _QUANTIZER_KEYS | CALIBRATOR_KEYS.keys()
     for key, item in value.items():
-        if key not in names:
+        if key not in _EXTRA:
             message = f"extra option '{key}' is not taken here"
-            raise UsageError(message, value=repr(item), allowed=nearest(str(key), names))
-        try:
-            json.dumps(item)
-        except TypeError:
-            message, allowed = f"extra option '{key}' cannot be that", "numbers, strings, lists and dicts"
-            raise UsageError(message, value=repr(item), allowed=allowed) from None
-    return json.dumps(value, sort_keys=True)
+            raise UsageError(message, value=repr(item), allowed=nearest(str(key), _EXTRA))
+    try:
+        return json.dumps(value, sort_keys=True)
+    except TypeError:
+        return None
 
 
 def _files(value: object) -> tuple[str, ...] | None:
@@ -115,14 +107,9 @@ class OrtOptions:
 
     @property
     def quantizer_extra(self) -> dict[str, object]:
-        """The part of `extra` that the quantizer reads, with ``symmetric`` under the quantizer's own key."""
-        extra = {"ActivationSymmetric": True} if self.symmetric else {}
-        return extra | {key: value for key, value in json.loads(self.extra).items() if key not in CALIBRATOR_KEYS}
-
-    @property
-    def calibrator_extra(self) -> dict[str, object]:
-        """The part of `extra` that the calibrator reads, under the calibrator's own keys."""
-        return {CALIBRATOR_KEYS[key]: value for key, value in json.loads(self.extra).items() if key in CALIBRATOR_KEYS}
+        """Those of `extra`, with ``symmetric`` under the quantizer's own key."""
+        extra: dict[str, object] = json.loads(self.extra)
+        return {"ActivationSymmetric": True} | extra if self.symmetric else extra
 
 
 CUDA_KEYS = keys_of(OrtOptions)
@@ -169,7 +156,6 @@ class OrtBackend(Backend):
         runtime = import_runtime(
             "onnxruntime",
             "onnx",
-            ask=lambda onnxruntime: onnxruntime,
             install='pip install "pytest-quant[ort]"',
             repair=_REPAIR,
             wheels=WHEELS,

@@ -62,8 +62,7 @@ def calibration_method(name: str) -> Any:
     """Return ONNX Runtime's ``CalibrationMethod`` for ``minmax``, ``entropy`` or ``percentile``."""
     from onnxruntime.quantization import CalibrationMethod
 
-    methods = CalibrationMethod
-    return {"minmax": methods.MinMax, "entropy": methods.Entropy, "percentile": methods.Percentile}[name]
+    return next(method for method in CalibrationMethod if method.name.lower() == name)
 
 
 def write_ranges(spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], folder: Path) -> None:
@@ -98,18 +97,15 @@ def write_ranges(spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], folde
 def _ranges(spec: EngineSpec, model: Path, work: Path, feeds: Iterator[Feeds]) -> object:
     from onnxruntime.quantization.calibrate import HistogramCollector, create_calibrator
 
-    recipe, method = recipe_of(spec), spec.calibration.method
-    own: dict[str, dict[str, object]] = {
-        "entropy": {"num_bins": _ENTROPY_BINS},
-        "percentile": {"percentile": spec.calibration.percentile},
-    }
+    method = spec.calibration.method
+    entropy, percentile = {"num_bins": _ENTROPY_BINS}, {"percentile": spec.calibration.percentile}
     calibrator = create_calibrator(
         model,
-        static_op_types(recipe),
+        static_op_types(recipe_of(spec)),
         augmented_model_path=str(work / "augmented.onnx"),
         calibrate_method=calibration_method(method),
         use_external_data_format=needs_external_data(model),
-        extra_options=own.get(method, {}) | recipe.calibrator_extra,
+        extra_options=entropy if method == "entropy" else percentile,
     )
     # Its own has the threads of the whole machine, and no optimization.
     calibrator.infer_session = open_session(Path(calibrator.augmented_model_path), threads=usable_cores())[0]
@@ -351,7 +347,6 @@ def range_ingredients(spec: EngineSpec) -> dict[str, str]:
         **calibration_ingredients(spec),
         "op_types": json.dumps(recipe.op_types),
         "upgraded opset": str(recipe.per_channel),
-        "calibrator options": json.dumps(recipe.calibrator_extra, sort_keys=True),
     }
 
 

@@ -71,11 +71,10 @@ def test_static_leaves_arithmetic_in_float() -> None:
     assert not result & {"Add", "Mul", "Softmax", "LayerNormalization", "Concat", "Gather"}
 
 
-def test_extra_is_shared_out() -> None:
-    """Keys of `extra` go to the calibrator or to the quantizer, in their own words."""
-    result = recipe_of(_asked(extra={"CalibTensorRangeSymmetric": True, "QuantizeBias": False}))
-    assert result.calibrator_extra == {"symmetric": True}
-    assert result.quantizer_extra == {"QuantizeBias": False}
+def test_extra_goes_to_the_quantizer() -> None:
+    """Keys of `extra` stand beside what other options say in the quantizer's own words."""
+    result = recipe_of(_asked(extra={"QuantizeBias": False}, symmetric=True))
+    assert result.quantizer_extra == {"ActivationSymmetric": True, "QuantizeBias": False}
 
 
 def test_a_provider_that_multiplies_by_onednn_follows_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
