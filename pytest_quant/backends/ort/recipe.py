@@ -10,7 +10,6 @@ taken only in a model that has nothing else. ``op_types`` overrides both.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from functools import cache
@@ -21,7 +20,7 @@ from typing import TypeAlias
 import onnx
 
 from pytest_quant.backends.offer import Remedy, change_scheme, set_option, seven_bits_note, vary_calibration
-from pytest_quant.backends.onnx_files import has_bodies, model_file, read_nodes
+from pytest_quant.backends.onnx_files import model_file, read_nodes
 from pytest_quant.backends.onnx_files.graphs import FLOAT_BYTES, PASSING, all_graphs, all_nodes, scopes
 from pytest_quant.backends.onnx_files.lineage import excluded_parts
 from pytest_quant.backends.ort import ALL_OPS, CPU, OrtOptions, parse_options
@@ -162,13 +161,15 @@ def remedies(spec: EngineSpec, schemes: tuple[str | None, ...]) -> Iterator[Reme
     recipe = recipe_of(spec)
     if spec.scheme in ("static", "dynamic") and not recipe.per_channel:
         yield from set_option(spec, "per_channel", True)
-    yield from _fit_processors(spec, recipe)
+    if spec.scheme in ("static", "dynamic") and (recipe.reduce_range or _saturates(spec, recipe)):
+        yield from set_option(spec, "reduce_range", not recipe.reduce_range)
+    if spec.cpus and spec.precision == "int8":
+        yield from set_option(spec, "x64quantprecision", True)
     if spec.scheme == "static":
         op_types = {node.op_type for node in all_nodes(read_nodes(model_file(spec.model)))}
         if "dynamic" in schemes and op_types & {*DYNAMIC, "Gemm"}:
             yield change_scheme(spec, "dynamic")
         yield from vary_ranges(spec, len(quantized_nodes(spec)))
-    yield from _quantize_bodies(spec, json.loads(recipe.extra))
     if spec.scheme == "dynamic" and "static" in schemes:
         yield change_scheme(spec, "static")
     yield from _quantize_tables(spec, recipe.op_types or ())
@@ -176,14 +177,6 @@ def remedies(spec: EngineSpec, schemes: tuple[str | None, ...]) -> Iterator[Reme
         for name, value in (("block_size", 16), ("symmetric", False), ("accuracy_level", 0)):
             if getattr(recipe, name) != value:
                 yield from set_option(spec, name, value)
-
-
-def _fit_processors(spec: EngineSpec, recipe: OrtOptions) -> Iterator[Remedy]:
-    """Yield `spec` with weights of seven bits or eight, and with kernels that do not saturate, if it may need them."""
-    if spec.scheme in ("static", "dynamic") and (recipe.reduce_range or _saturates(spec, recipe)):
-        yield from set_option(spec, "reduce_range", not recipe.reduce_range)
-    if spec.cpus and spec.precision == "int8":
-        yield from set_option(spec, "x64quantprecision", True)
 
 
 def float_tables(graph: onnx.GraphProto) -> set[str]:
@@ -202,12 +195,6 @@ def _quantize_tables(spec: EngineSpec, taken: tuple[str, ...]) -> Iterator[Remed
         present = {"MatMul", *(node.op_type for node in all_nodes(model))}
         for remedy in set_option(spec, "op_types", [*(name for name in taken if name in present), "Gather"]):
             yield replace(remedy, is_smaller=True)
-
-
-def _quantize_bodies(spec: EngineSpec, extra: dict[str, object]) -> Iterator[Remedy]:
-    """Yield `spec` with the bodies of If, Loop and Scan, if the user's `extra` leaves out the bodies of the model."""
-    if spec.scheme == "dynamic" and extra.get("EnableSubgraph") is False and has_bodies(model_file(spec.model)):
-        yield from set_option(spec, "extra", extra | {"EnableSubgraph": True})
 
 
 def vary_ranges(spec: EngineSpec, nodes: int) -> Iterator[Remedy]:
