@@ -69,6 +69,9 @@ def total_ms(layers: Sequence[LayerTime]) -> float | None:
     return sum(times) if layers and len(times) == len(layers) else None
 
 
+_MOVES = ("reformat", "copy")
+
+
 def align(reference: Iterable[LayerTime], candidate: Iterable[LayerTime]) -> Alignment:
     """Return the layers of both engines, those in one row that share nodes, directly or through each other.
 
@@ -77,35 +80,27 @@ def align(reference: Iterable[LayerTime], candidate: Iterable[LayerTime]) -> Ali
     sides = (tuple(reference), tuple(candidate))
     works: list[set[str]] = []
     for layer in (*sides[0], *sides[1]):
-        if layer.role in ("compute", "other") and layer.nodes:
+        if layer.role not in _MOVES and layer.nodes:
             same = [work for work in works if not work.isdisjoint(layer.nodes)]
             works = [work for work in works if work not in same] + [set(layer.nodes).union(*same)]
     work_of = {node: number for number, work in enumerate(works) for node in work}
-    groups: dict[tuple[str, object], tuple[list[LayerTime], list[LayerTime]]] = {}
+    moves: dict[object, tuple[list[LayerTime], list[LayerTime]]] = {}
+    others: dict[object, tuple[list[LayerTime], list[LayerTime]]] = {}
     for side, layers in enumerate(sides):
         for place, layer in enumerate(layers):
-            groups.setdefault(_key(layer, work_of, (side, place)), ([], []))[side].append(layer)
-    rows = [(kind, _row(*members)) for (kind, _), members in groups.items()]
-    return Alignment(
-        tuple(sorted((row for kind, row in rows if kind != "move"), key=_slowness)),
-        tuple(sorted((row for kind, row in rows if kind == "move"), key=_slowness)),
-    )
+            if layer.role in _MOVES:
+                moves.setdefault(layer.op, ([], []))[side].append(layer)
+            else:
+                key = work_of[layer.nodes[0]] if layer.nodes else (side, place)
+                others.setdefault(key, ([], []))[side].append(layer)
+    return Alignment(_rows(others.values()), _rows(moves.values()))
 
 
-def _key(layer: LayerTime, work_of: dict[str, int], own: tuple[int, int]) -> tuple[str, object]:
-    if layer.role in ("reformat", "copy"):
-        return "move", layer.op
-    return ("work", work_of[layer.nodes[0]]) if layer.nodes else ("alone", own)
-
-
-def _row(reference: Sequence[LayerTime], candidate: Sequence[LayerTime]) -> LayerRow:
-    layers = (*reference, *candidate)
-    moves = all(layer.role in ("reformat", "copy") for layer in layers)
-    nodes = () if moves else dict.fromkeys(node for layer in layers for node in layer.nodes)
-    return LayerRow(tuple(nodes), tuple(reference), tuple(candidate))
-
-
-def _slowness(row: LayerRow) -> float:
-    """Return what sorts the slowest first; sorting keeps rows without a time in their order."""
-    own = row.candidate_ms if row.candidate else row.reference_ms
-    return -(own or 0.0)
+def _rows(groups: Iterable[tuple[list[LayerTime], list[LayerTime]]]) -> tuple[LayerRow, ...]:
+    """Return a row for each group, the slowest first; those without a time keep their order."""
+    rows = []
+    for reference, candidate in groups:
+        layers = (layer for layer in (*reference, *candidate) if layer.role not in _MOVES)
+        nodes = dict.fromkeys(node for layer in layers for node in layer.nodes)
+        rows.append(LayerRow(tuple(nodes), tuple(reference), tuple(candidate)))
+    return tuple(sorted(rows, key=lambda row: -((row.candidate_ms if row.candidate else row.reference_ms) or 0.0)))
