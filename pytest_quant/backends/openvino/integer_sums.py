@@ -60,13 +60,12 @@ def _is_quantized(sources: list[Any]) -> bool:
 def _largest(operation: Any, sources: list[Any]) -> float:
     """Return the magnitude of the largest sum of two products, infinity where the integers are not in the file."""
     constant = sources[-1]
-    if constant.get_type_name() != "Constant":
-        return math.inf if _is_quantized(sources) else 0.0
-    weights: NDArray[Any] = constant.data
+    weights: NDArray[Any] = constant.data if constant.get_type_name() == "Constant" else np.empty(0)
     if weights.dtype == np.uint8:
         weights = weights.astype(np.int16) - _ZERO_OF_U8
     if weights.dtype.kind != "i":
-        # Floats behind a FakeQuantize, as those of groups, are rounded when the model is compiled.
+        # Floats behind a FakeQuantize, as those of groups, are rounded when the model is compiled, and what is computed
+        # in each run.
         return math.inf if _is_quantized(sources) else 0.0
     axes = _OUTPUT_AXES.get(operation.get_type_name())
     if axes is not None:

@@ -20,24 +20,16 @@ from pytest_quant.backends.ort.build import engine_file
 from pytest_quant.backends.saturation import MOST, Exposed, largest_pair
 from pytest_quant.spec import EngineSpec
 
-_WEIGHTS = {
-    "Conv": (1,),
-    "ConvInteger": (1,),
-    "DynamicQuantizeLSTM": (1, 2),
-    "DynamicQuantizeMatMul": (1,),
-    "Gemm": (1,),
-    "MatMul": (1,),
-    "MatMulInteger": (1,),
-    "MatMulIntegerToFloat": (1,),
-    "QAttention": (1,),
-    "QGemm": (3,),
-    "QLinearConv": (3,),
-    "QLinearMatMul": (3,),
-}
-"""Products by their operator, and which inputs are the second factor."""
-
 _FLOAT = ("Conv", "Gemm", "MatMul")
 """Products that ONNX Runtime turns into integer ones where both factors were dequantized."""
+
+_INTEGER = ("ConvInteger", "DynamicQuantizeMatMul", "MatMulInteger", "MatMulIntegerToFloat", "QAttention")
+_WEIGHTS = {
+    **dict.fromkeys(_FLOAT + _INTEGER, (1,)),
+    **dict.fromkeys(("QGemm", "QLinearConv", "QLinearMatMul"), (3,)),
+    "DynamicQuantizeLSTM": (1, 2),
+}
+"""Products by their operator, and which inputs are the second factor."""
 
 _NO_PRODUCTS = ("DequantizeLinear", "QuantizeLinear")
 """Operators of ONNX Runtime's own that read integers and multiply none."""
