@@ -77,8 +77,6 @@ def notes_of(spec: EngineSpec) -> tuple[str, ...]:
 
 def note_left_nodes(spec: EngineSpec, file: Path) -> tuple[str, ...]:
     """Say which nodes of the engine's `file` stay in float because the quantizer cannot take them."""
-    if not _quantized_op_types(spec, recipe_of(spec)):
-        return ()
     left = find_left_nodes(spec, read_nodes(file).graph)
     named = shorten(", ".join(left), 200, placeholder=" ...")
     helps = recipe_of(spec).per_channel and spec.scheme != "weight-only"
@@ -145,14 +143,6 @@ def _saturates(spec: EngineSpec, options: OrtOptions) -> bool:
     )
 
 
-_CALIBRATIONS = (
-    Calibration("percentile"),
-    Calibration("percentile", 99.9),
-    Calibration("minmax"),
-    Calibration("entropy"),
-)
-"""The likeliest help first, and the slowest last."""
-
 _MATRICES = frozenset({"Gemm", "MatMul"})
 
 
@@ -199,7 +189,9 @@ def _quantize_tables(spec: EngineSpec, taken: tuple[str, ...]) -> Iterator[Remed
 
 def vary_ranges(spec: EngineSpec, nodes: int) -> Iterator[Remedy]:
     """Yield the other ways to find the ranges of `nodes` nodes; entropy is slow, it tries every threshold in Python."""
-    for remedy in vary_calibration(spec, *_CALIBRATIONS):
+    # The likeliest help first, and the slowest last.
+    percentiles = Calibration("percentile"), Calibration("percentile", 99.9)
+    for remedy in vary_calibration(spec, *percentiles, Calibration("minmax"), Calibration("entropy")):
         is_slow = remedy.spec.calibration.method == "entropy"
         # Half a second for one tensor with 1024 bins; a node has two.
         yield replace(remedy, more_s=0.5 * 2 * nodes) if is_slow else remedy
@@ -211,8 +203,6 @@ def quantized_nodes(spec: EngineSpec) -> tuple[str, ...]:
     Operators that hand 8-bit values on are left out: where the products around them are in float they round nothing.
     """
     taken = _quantized_op_types(spec, recipe_of(spec))
-    if not taken:
-        return ()
     nodes = all_nodes(read_nodes(model_file(spec.model)))
     names = (node.name for node in nodes if node.op_type in taken and node.name and node.name not in spec.exclude)
     return tuple(dict.fromkeys(names))
