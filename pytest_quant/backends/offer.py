@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from textwrap import shorten
 from typing import Any, Literal, TypeAlias
 
@@ -226,12 +226,8 @@ def exclude_nodes(spec: EngineSpec, nodes: Sequence[str]) -> Remedy:
 
 def _calibration_text(calibration: Calibration) -> str:
     """Return the value of the key ``calibration``: the method's name if nothing else is set."""
-    default = Calibration()
-    changed = {
-        field.name: getattr(calibration, field.name)
-        for field in fields(calibration)
-        if getattr(calibration, field.name) != getattr(default, field.name)
-    }
+    default = asdict(Calibration())
+    changed = {name: value for name, value in asdict(calibration).items() if value != default[name]}
     return repr(calibration.method) if changed.keys() <= {"method"} else repr(changed)
 
 
