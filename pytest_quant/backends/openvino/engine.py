@@ -62,12 +62,8 @@ def compile_model(model: Any, spec: EngineSpec, beside: Mapping[str, object] | N
     group = 0 if spec.precision == "fp32" else options.dynamic_quantization
     rounds = {} if group is None else {GROUP: group}
     settings = {**PLUGIN, "INFERENCE_NUM_THREADS": options.threads, **rounds, **(beside or {})}
-    quantized = spec.scheme == "static"
-    with (
-        translate_errors("to compile the quantized model", IN_FLOAT)
-        if quantized
-        else translate_errors("to compile the model")
-    ):
+    step = ("to compile the quantized model", IN_FLOAT) if spec.scheme == "static" else ("to compile the model",)
+    with translate_errors(*step):
         compiled = openvino.Core().compile_model(model, PROVIDER, settings)
         precision = compiled.get_property("INFERENCE_PRECISION_HINT").get_type_name()
     if precision != "f32":
@@ -137,9 +133,8 @@ class OpenVinoEngine(Engine):
 
     def _run(self, feeds: Feeds) -> Outputs:
         """Run one batch; the request copies what it returns."""
-        call = self._prepare(feeds)
         with translate_errors(f"a run of {self.spec.id}"):
-            results: Any = call()
+            results = self._request.infer(self._place_feeds(feeds))
         return {name: results[index] for index, name in enumerate(self._outputs)}
 
     def _prepare(self, feeds: Feeds) -> Callable[[], object]:
