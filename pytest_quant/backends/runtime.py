@@ -103,8 +103,7 @@ def import_runtime(
     missing = [name for name in (*modules, *needs) if not _is_installed(name)]
     if missing:
         return Availability(False, reason=f"{' and '.join(missing)} not installed", fix=install)
-    outdated = find_outdated(*wheels)
-    if outdated is not None:
+    if outdated := find_outdated(*wheels):
         return outdated
     try:
         first, *_ = [import_module(name) for name in modules]

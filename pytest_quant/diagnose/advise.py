@@ -95,13 +95,17 @@ class Budget:
     expected_s : expected seconds of the first trial; later ones are expected to take as long as the longest of their
         kind so far, or of all kinds.
     clock : seconds.
+
+    Attributes
+    ----------
+    taken_s : seconds that all trials of a kind took.
     """
 
     def __init__(self, seconds: float, expected_s: float = 0.0, clock: Callable[[], float] = REAL.perf_counter) -> None:
         self.seconds = seconds
         self._expected_s = expected_s
         self._longest_s: dict[str, float] = {}
-        self._taken_s: dict[str, float] = defaultdict(float)
+        self.taken_s: dict[str, float] = defaultdict(float)
         self._clock = clock
         self._started = clock()
 
@@ -125,10 +129,6 @@ class Budget:
         """Return the seconds that the next trial of a kind is expected to take."""
         return self._longest_s.get(kind, max(self._longest_s.values(), default=self._expected_s))
 
-    def taken_s(self, kind: str) -> float:
-        """Return the seconds that all trials of a kind took."""
-        return self._taken_s[kind]
-
     @contextmanager
     def trial(self, kind: str, *, more_s: float = 0.0) -> Iterator[None]:
         """Time one trial; `more_s` of it are particular to it and not expected of the next."""
@@ -137,7 +137,7 @@ class Budget:
             yield
         finally:
             took_s = self._clock() - began
-            self._taken_s[kind] += took_s
+            self.taken_s[kind] += took_s
             self._longest_s[kind] = max(self._longest_s.get(kind, 0.0), took_s - more_s)
 
 
@@ -267,7 +267,7 @@ class Advice:
         needed_s, options_s, enough_s = self._begun_s, 0.0, 0.0
         for kind, share in _SHARES.items():
             late = self._late_engines[kind]
-            options_s = self._budget.taken_s(kind) + late * self._budget.expected_s(kind) + self._late_more_s[kind]
+            options_s = self._budget.taken_s[kind] + late * self._budget.expected_s(kind) + self._late_more_s[kind]
             needed_s += options_s
             enough_s = max(enough_s, needed_s / share if late else 0.0)
         # With all nodes ranked, more lists may be tried, for as long as their share lasts.

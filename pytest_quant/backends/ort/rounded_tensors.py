@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -17,6 +15,7 @@ from onnx import helper, numpy_helper
 from pytest_quant.backends.onnx_files.graphs import FLOAT_BYTES, refill
 from pytest_quant.backends.ort.prepare import WEIGHTED
 from pytest_quant.backends.ort.session import open_session
+from pytest_quant.files import temporary_folder
 
 _PARTS = ("quantized", "scale", "zero_point")
 """How the quantizer calls what it makes of a weight, behind the name of that."""
@@ -137,8 +136,8 @@ def _unpack(node: onnx.NodeProto, engine: onnx.ModelProto) -> NDArray[Any]:
     refill(exact.attribute, [each for each in node.attribute if each.name != "accuracy_level"])
     graph = helper.make_graph([exact], "weights", ends, outs, held)
     model = helper.make_model(graph, opset_imports=engine.opset_import, ir_version=engine.ir_version)
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "weights.onnx"
+    with temporary_folder() as folder:
+        path = folder / "weights.onnx"
         onnx.save_model(model, path)
         return np.asarray(open_session(path)[0].run(None, {node.input[0]: np.eye(sizes["K"], dtype=np.float32)})[0])
 

@@ -196,7 +196,8 @@ def input_leaves(model: Model) -> dict[str, Any]:
     if not isinstance(examples, dict):
         module: Any = _unwrap(model.module)
         examples = examples if isinstance(examples, tuple) else ()
-        names = [node.target for node in module.graph.nodes if node.op == "placeholder"] if is_graph(module) else []
+        nodes = module.graph.nodes if isinstance(module, torch.fx.GraphModule) else ()
+        names = [node.target for node in nodes if node.op == "placeholder"]
         if len(names) != len(examples):
             parameters = inspect.signature(module.forward).parameters.items()
             kinds = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -346,11 +347,6 @@ def _outputs(model: Model, module: Any, inputs: Any, what: str) -> dict[str, Any
     with name_errors(f"model '{model.name}' does not run on {what}", fix, ModelError), torch.no_grad():
         outputs: dict[str, Any] = module(*(each.clone() for each in inputs))
     return outputs
-
-
-def is_graph(module: Any) -> bool:
-    """Tell whether a module is a traced one, which has a graph."""
-    return isinstance(module, torch.fx.GraphModule)
 
 
 def _info(name: str, tensor: Any, free: tuple[int, ...]) -> TensorInfo:

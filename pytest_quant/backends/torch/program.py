@@ -28,7 +28,6 @@ from pytest_quant.backends.torch.module import (
     free_axes,
     input_leaves,
     input_names,
-    is_graph,
     module_of,
     name_outputs,
     signature_of,
@@ -311,7 +310,7 @@ def module_digest(model: Model) -> str:
 def _parts(module: Any, model: Model) -> Iterator[bytes]:
     for name, child in module.named_modules():
         yield f"{name} {type(child).__module__}.{type(child).__qualname__} {child.extra_repr()}".encode()
-        if is_graph(child):
+        if isinstance(child, torch.fx.GraphModule):
             yield str(child.code).encode()
         elif not type(child).__module__.startswith(("torch.", "torchao.")):
             yield _source(type(child).__module__).encode()
