@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -200,12 +201,10 @@ def measure_coverage(source: Any, precision: str, compiled: Callable[[Mapping[st
     """
     facts = source_of(source)
     layers = layers_of(compiled({}).get_runtime_model())
-    if not hidden_products(layers, facts, precision):
-        return count_layers(layers, facts, precision)
-    try:
-        apart = layers_of(compiled(SEEN_APART).get_runtime_model())
-    except BuildError:
-        apart = []
+    apart = []
+    if hidden_products(layers, facts, precision):
+        with suppress(BuildError):
+            apart = layers_of(compiled(SEEN_APART).get_runtime_model())
     return count_layers(layers, facts, precision, apart)
 
 

@@ -179,9 +179,7 @@ class OpenVinoEngine(Engine):
         return super()._excluded_among(names) if is_own(self.spec.model) else excluded_among(self, names)
 
     def _close(self) -> None:
-        self._request = None
-        self._compiled = None
-        self._model = None
+        self._request = self._compiled = self._model = None
 
 
 def layer_time(name: str, kind: str, kernel: str, ms: float, nodes: tuple[str, ...]) -> LayerTime:

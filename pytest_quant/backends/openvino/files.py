@@ -158,10 +158,8 @@ RECIPE_VERSION = "4"
 def engine_ingredients(spec: EngineSpec) -> dict[str, str]:
     """Return everything but the data that decides the engine and what it computes. Raises `ModelFileError`."""
     ours = {
-        **digests_of("model", spec.model),
-        "openvino": version("openvino"),
+        **_common(spec),
         "instruction set": onednn_tier(),
-        "recipe": RECIPE_VERSION,
         "precision": spec.precision,
         "scheme": str(spec.scheme),
         "threads": str(parse_options(spec.options).threads),
@@ -173,13 +171,11 @@ def engine_ingredients(spec: EngineSpec) -> dict[str, str]:
 
 def quantizing_ingredients(spec: EngineSpec) -> dict[str, str]:
     """Return everything but the data that decides the quantized model. Raises `ModelFileError`."""
-    return {
-        **digests_of("model", spec.model),
-        **_quantizer(spec),
-        **calibration_ingredients(spec),
-        "openvino": version("openvino"),
-        "recipe": RECIPE_VERSION,
-    }
+    return {**_common(spec), **_quantizer(spec), **calibration_ingredients(spec)}
+
+
+def _common(spec: EngineSpec) -> dict[str, str]:
+    return {**digests_of("model", spec.model), "openvino": version("openvino"), "recipe": RECIPE_VERSION}
 
 
 def _quantizer(spec: EngineSpec) -> dict[str, str]:

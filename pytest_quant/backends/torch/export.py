@@ -47,7 +47,7 @@ def export_onnx(model: Model, folder: Path) -> Path:
     path = folder / EXPORTED_FILE
     signature, traced_module = signature_of(model), trace_module(model, module, examples)
     with torch.no_grad(), name_errors(f"torch cannot export '{model.name}' to ONNX", _EXPORT_FIX), torch_quiet():
-        program = torch.onnx.export(
+        program: Any = torch.onnx.export(
             traced_module,
             dynamo=True,
             opset_version=OPSET,
@@ -55,8 +55,7 @@ def export_onnx(model: Model, folder: Path) -> Path:
             output_names=[tensor.name for tensor in signature.outputs],
             verbose=False,
         )
-        if program is not None:
-            program.save(str(path))
+        program.save(str(path))
     _check(model, module, path)
     return path
 
