@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 from pytest_quant.backends.offer import Remedy, calibrate_on_all, exclude_nodes
 from pytest_quant.clocks import REAL
@@ -106,9 +105,7 @@ class Effect:
             return 0.0
         way = before.allowed - before.observed
         gone = after.observed - before.observed
-        if math.isinf(gone) or math.isnan(gone) or way == 0.0:
-            return 0.0
-        return gone / way
+        return gone / way if math.isfinite(gone) and way else 0.0
 
     def trade(self, samples: str) -> Hint:
         """Return a hint that says which figures gain and which lose, measured on `samples`; nothing to paste."""
@@ -134,12 +131,9 @@ class Effect:
 
     def _cost(self) -> str:
         """Describe the change of coverage, unless it is among the changes of limits already, and of the error here."""
-        sqnr_db = self.before.sqnr_db, self.after.sqnr_db
-        here = (
-            f"; SQNR here {sqnr_db[0]:.4g} -> {sqnr_db[1]:.4g} dB"
-            if CPUS in self.limits and None not in sqnr_db
-            else ""
-        )
+        sqnr_db, here = (self.before.sqnr_db, self.after.sqnr_db), ""
+        if CPUS in self.limits and None not in sqnr_db:
+            here = f"; SQNR here {sqnr_db[0]:.4g} -> {sqnr_db[1]:.4g} dB"
         figures = self.before.coverage_pct, self.after.coverage_pct
         shown = tuple(None if verdict is None else verdict.observed for verdict in self._both(_COVERAGE))
         if None in figures or figures[0] == figures[1] or (_COVERAGE in self.limits and shown == figures):
@@ -231,9 +225,6 @@ _WHOLE_SHARE = 0.1
 """A trial is judged on the whole evaluation set where running it takes at most this share of the time."""
 
 
-Found = TypeVar("Found")
-
-
 class EngineTrials:
     """The trials of one check; the engine of a trial is closed after it.
 
@@ -255,9 +246,8 @@ class EngineTrials:
     def __init__(self, bench: EnginePair, measured: Measurement, judge: Judge, tools: Tools, seconds: float) -> None:
         whole = bench.data
         self.spec = bench.candidate.spec
-        self._candidate = bench.candidate
         self._few = whole.some(_FEW)
-        self._compare = bench.compare
+        self._bench = bench
         self._judge = judge
         self._tools = tools
         # A trial is evaluated once; nondeterministic engines get no trials.
@@ -277,7 +267,7 @@ class EngineTrials:
         In place of a model that is given quantized, that is each of its own ways to quantize the float model; of one
         that ran in int8, the precision that it has.
         """
-        backend, spec, data = self._candidate.built.backend, self.spec, self._data
+        backend, spec, data = self._bench.candidate.built.backend, self.spec, self._data
         remedies: list[Remedy] = []
         if spec.exclude and not KEEPS_FLOATS.isdisjoint(broken(self.before.verdicts)):
             remedies.append(Remedy("exclude=[]", replace(spec, exclude=())))
@@ -295,7 +285,7 @@ class EngineTrials:
 
     def nodes(self) -> tuple[str, ...]:
         """Return the nodes that the candidate quantizes, in the graph's order; none without ``exclude``."""
-        names = self._candidate.built.backend.quantized_nodes(self.spec)
+        names = self._bench.candidate.built.backend.quantized_nodes(self.spec)
         return names if names and self._is_offered(exclude_nodes(self.spec, names[:1]).spec) else ()
 
     def noise(self, spec: EngineSpec) -> float | None:
@@ -303,45 +293,43 @@ class EngineTrials:
 
         Where excluded nodes need other ranges, few calibration samples are used, since this only ranks nodes.
         """
-        backend, calibration = self._candidate.built.backend, spec.calibration
+        backend, calibration = self._bench.candidate.built.backend, spec.calibration
         if backend.calibration_ingredients(spec) != backend.calibration_ingredients(self.spec):
             few = min(calibration.samples or _FEW_CALIBRATION, _FEW_CALIBRATION)
             spec = replace(spec, calibration=replace(calibration, samples=few))
+        limit = next(iter(broken(self.before.verdicts)), "")
         try:
-            return self._tried(spec, self._noise)
+            with self._opened(spec) as side:
+                return noise_of(limit, self._bench.compare(side, self._few))
         except QuantError:
             return None
 
     def judged(self, spec: EngineSpec) -> TrialResult:
         """Judge `spec` on `samples`. Raises `QuantError` if it cannot be built or run."""
-        return self._tried(spec, self._judged)
-
-    def _noise(self, side: OpenEngine) -> float:
-        return noise_of(next(iter(broken(self.before.verdicts)), ""), self._compare(side, self._few))
-
-    def _judged(self, side: OpenEngine) -> TrialResult:
-        accuracy = self._compare(side, self._data)
-        size = side.batch_size if side.pads else 1
-        coverage = read_back(side, self._data, side.feeds(self._data.first(size)), size)
-        resources = replace(self._measured.resources, size_mb=side.engine.size_bytes / 1e6)
-        check = replace(self._measured.check, candidate=side.spec)
-        trial = replace(self._measured, check=check, accuracy=accuracy, coverage=coverage, resources=resources)
-        if check.candidate.cpus:
-            trial = replace(trial, portability=find_portability(trial, side, self._judge, self._tools))
-        return TrialResult(self._judge.verdicts(trial), coverage.pct, accuracy.sqnr_db, resources.size_mb or 0.0)
+        with self._opened(spec) as side:
+            accuracy = self._bench.compare(side, self._data)
+            size = side.batch_size if side.pads else 1
+            coverage = read_back(side, self._data, side.feeds(self._data.first(size)), size)
+            resources = replace(self._measured.resources, size_mb=side.engine.size_bytes / 1e6)
+            check = replace(self._measured.check, candidate=side.spec)
+            trial = replace(self._measured, check=check, accuracy=accuracy, coverage=coverage, resources=resources)
+            if check.candidate.cpus:
+                trial = replace(trial, portability=find_portability(trial, side, self._judge, self._tools))
+            return TrialResult(self._judge.verdicts(trial), coverage.pct, accuracy.sqnr_db, resources.size_mb or 0.0)
 
     def _is_offered(self, spec: EngineSpec) -> bool:
         """Whether the backend supports `spec`; that samples to calibrate on are missing is what its trial says."""
         try:
-            self._candidate.built.backend.check(spec)
+            self._bench.candidate.built.backend.check(spec)
         except UsageError:
             return False
         return True
 
-    def _tried(self, spec: EngineSpec, find: Callable[[OpenEngine], Found]) -> Found:
-        """Build and open `spec` as the check does its engines, and return the result of `find`."""
-        ours, tools = self._candidate, self._tools
+    @contextmanager
+    def _opened(self, spec: EngineSpec) -> Iterator[OpenEngine]:
+        """Build and open `spec` as the check does its engines, for the block."""
+        ours, tools = self._bench.candidate, self._tools
         with temporary_folder() as work, ExitStack() as opened:
             built = build_apart(spec, ours.built, self._few, tools, work)
             engine = open_engine(built.evaluation_engine, tools, opened)
-            return find(replace(ours, built=built, engine=engine))
+            yield replace(ours, built=built, engine=engine)
