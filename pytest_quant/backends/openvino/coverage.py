@@ -138,18 +138,14 @@ def _holds_products(node: Any) -> bool:
     )
 
 
-def operator_macs(kind: str, inputs: Sequence[Shape], output: Shape) -> int | None:
+def operator_macs(kind: str, inputs: Sequence[Shape], output: Shape) -> int:
     """Return the multiply-accumulates of an operator, bias and activation apart.
 
     Parameters
     ----------
-    kind : OpenVINO's name of the operator, ``Convolution`` or ``MatMul`` for example.
+    kind : OpenVINO's name of the operator, one of `OPERATORS`.
     inputs : shapes of all its inputs, weights among them, in the operator's order.
     output : shape of its first output.
-
-    Returns
-    -------
-    A count; ``None`` for an operator of another kind.
     """
     if kind in _CONVOLUTIONS:
         place, leading = _CONVOLUTIONS[kind]
@@ -158,9 +154,7 @@ def operator_macs(kind: str, inputs: Sequence[Shape], output: Shape) -> int | No
         return matrix_macs(inputs[0], output)
     if kind in RECURRENT:
         return recurrent_macs(inputs[0], inputs[-3], inputs[-2])
-    if kind == _ATTENTION:
-        return attention_macs(*inputs[:3])
-    return None
+    return attention_macs(*inputs[:3])
 
 
 PROVIDER = "CPU"

@@ -128,21 +128,19 @@ class OpenVinoEngine(Engine):
             *_width_notes(self._compiled, spec.precision),
         )
         self._request: Any = self._compiled.create_infer_request()
-        self._inputs = [tensor.name for tensor in self.signature.inputs]
-        self._outputs = [tensor.name for tensor in self.signature.outputs]
 
     def _run(self, feeds: Feeds) -> Outputs:
         """Run one batch; the request copies what it returns."""
         with translate_errors(f"a run of {self.spec.id}"):
             results = self._request.infer(self._place_feeds(feeds))
-        return {name: results[index] for index, name in enumerate(self._outputs)}
+        return {tensor.name: results[index] for index, tensor in enumerate(self.signature.outputs)}
 
     def _prepare(self, feeds: Feeds) -> Callable[[], object]:
         """Return the request's own `infer` over `feeds`."""
         return partial(self._request.infer, self._place_feeds(feeds))
 
     def _place_feeds(self, feeds: Feeds) -> dict[int, Any]:
-        return {index: feeds[name] for index, name in enumerate(self._inputs)}
+        return {index: feeds[tensor.name] for index, tensor in enumerate(self.signature.inputs)}
 
     def _layer_times(self, feeds: Feeds) -> tuple[LayerTime, ...]:
         """Compile the model once more with counters, and return the median time of each layer that ran."""

@@ -145,9 +145,7 @@ def _tensor(port: Any) -> TensorInfo:
         raise ModelFileError("an input or output has no name", fix="name it: model.input(0).tensor.set_names({'x'})")
     shape = port.get_partial_shape()
     dtype = str(port.get_element_type().to_dtype())
-    if shape.rank.is_dynamic:
-        return TensorInfo(port.get_any_name(), dtype, None)
-    sizes = tuple(None if size.is_dynamic else size.get_length() for size in shape)
+    sizes = None if shape.rank.is_dynamic else tuple(None if size.is_dynamic else size.get_length() for size in shape)
     return TensorInfo(port.get_any_name(), dtype, sizes)
 
 

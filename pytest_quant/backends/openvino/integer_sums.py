@@ -19,8 +19,6 @@ _OUTPUT_AXES = {"Convolution": 1, "GroupConvolution": 2}
 _MOVING = ("Convert", "FakeQuantize", "Multiply", "Reshape", "Squeeze", "Subtract", "Transpose", "Unsqueeze")
 """Operators between a factor and its integers."""
 
-_ZERO_OF_U8 = 128
-
 
 def find_exposed(folder: Path) -> tuple[Exposed, ...]:
     """Return the products of an engine whose sums of two products may pass `MOST`, the largest first.
@@ -31,17 +29,13 @@ def find_exposed(folder: Path) -> tuple[Exposed, ...]:
     found = []
     for operation in read_model(folder / ENGINE_FILE).get_ordered_ops():
         kind = operation.get_type_name()
-        if kind == "MatMul" or (kind in _OUTPUT_AXES and not _has_single_channels(operation)):
+        is_single = kind == "GroupConvolution" and list(operation.get_input_shape(1))[1:3] == [1, 1]
+        if kind == "MatMul" or (kind in _OUTPUT_AXES and not is_single):
             data, factor = (list(_sources(operation.input_value(place))) for place in (0, 1))
             if _is_quantized(data):
                 largest = _largest(operation, factor)
                 found += [Exposed(operation.get_friendly_name(), largest)] if largest > MOST else []
     return tuple(sorted(found, key=lambda each: -each.largest))
-
-
-def _has_single_channels(convolution: Any) -> bool:
-    shape = list(convolution.get_input_shape(1))
-    return convolution.get_type_name() == "GroupConvolution" and shape[1:3] == [1, 1]
 
 
 def _sources(port: Any) -> Iterator[Any]:
@@ -62,7 +56,8 @@ def _largest(operation: Any, sources: list[Any]) -> float:
     constant = sources[-1]
     weights: NDArray[Any] = constant.data if constant.get_type_name() == "Constant" else np.empty(0)
     if weights.dtype == np.uint8:
-        weights = weights.astype(np.int16) - _ZERO_OF_U8
+        # Their zero point is the middle.
+        weights = weights.astype(np.int16) - 128
     if weights.dtype.kind != "i":
         # Floats behind a FakeQuantize, as those of groups, are rounded when the model is compiled, and what is computed
         # in each run.
