@@ -53,10 +53,9 @@ def _extra(value: object) -> str | None:
     """
     if not isinstance(value, dict):
         return None
-    for key, item in value.items():
-        if key not in _EXTRA:
-            message = f"extra option '{key}' is not taken here"
-            raise UsageError(message, value=repr(item), allowed=nearest(str(key), _EXTRA))
+    for key in sorted(value.keys() - _EXTRA, key=str):
+        message = f"extra option '{key}' is not taken here"
+        raise UsageError(message, value=repr(value[key]), allowed=nearest(str(key), _EXTRA))
     try:
         return json.dumps(value, sort_keys=True)
     except TypeError:

@@ -9,7 +9,6 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import onnx
 
@@ -122,8 +121,7 @@ class OrtEngine(Engine):
         self.threads = threads
         self.path, self._providers, self._count = path, providers, count or self._count_nodes
         self._names = [tensor.name for tensor in self.signature.outputs]
-        session, beside = open_session(path, providers, threads=threads)
-        self._session: Any = session
+        self._session, beside = open_session(path, providers, threads=threads)
         self._run_options = new_run_options()
         self.notes = (*notes, *note_left_nodes(spec, path), *beside)
 

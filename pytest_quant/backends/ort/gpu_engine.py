@@ -199,11 +199,6 @@ def time_here(engine: Path, model: Path, providers: Sequence[Provider], feeds: F
     """Load the libraries of the GPU providers into this process, which is a new one, and profile there."""
     for provider in providers:
         if provider.name in (CUDA, TENSORRT):
-            support = find_provider(provider.name)
-            if not support.available:
-                raise BuildError(
-                    f"{provider.name} does not load in the process that profiles {engine.name}",
-                    value=support.reason,
-                    fix=support.fix or None,
-                )
+            # Where one does not load, a session says that it does not run there.
+            find_provider(provider.name)
     return time_layers(engine, model, providers, feeds)

@@ -39,8 +39,6 @@ _NVINFER = re.compile(r"(?P<library>libnv(?:infer|onnxparser)\w*\.so\.(?P<major>
 
 def find_provider(provider: str) -> Availability:
     """Tell whether the driver is here, `provider` is compiled in, and every library that it needs loads."""
-    if find_spec("onnxruntime") is None:
-        return Availability(False, reason="onnxruntime-gpu is not installed", fix='pip install "pytest-quant[gpu]"')
     both = [f"{name} {number}" for name in WHEELS if (number := installed_version(name))]
     if len(both) > 1:
         reason = f"{' and '.join(both)} are both installed and overwrite each other's files"
@@ -48,7 +46,7 @@ def find_provider(provider: str) -> Availability:
     answer = import_runtime(
         "onnxruntime",
         ask=lambda onnxruntime: (onnxruntime, onnxruntime.get_available_providers()),
-        install=_INSTALL,
+        install='pip install "pytest-quant[gpu]"',
         repair=_INSTALL,
         wheels=("onnxruntime-gpu",),
     )

@@ -108,16 +108,16 @@ class OrtOpenVinoBackend(OrtBackend):
             events = json.loads(profile.read_text(encoding="utf-8"))
             return count_kernels(kernels_in(events), nodes_in(events), find_products(path, feeds), spec.precision)
 
-        providers = [replace(each, libraries=options.libraries) for each in make_provider(threads)]
+        providers = make_provider(threads, options.libraries)
         return OrtEngine(spec, path, providers, threads=threads, notes=notes_of(spec), count=count)
 
 
-def make_provider(threads: int) -> tuple[Provider]:
+def make_provider(threads: int, libraries: tuple[str, ...] = ()) -> tuple[Provider]:
     """Return OpenVINO on this CPU, as a session is asked for it."""
     from pytest_quant.backends.ort.session import Provider
 
     inside = PLUGIN | {"INFERENCE_NUM_THREADS": str(threads)}
-    return (Provider(OPENVINO, {"load_config": json.dumps({"CPU": inside})}, tuple(cpu_devices())),)
+    return (Provider(OPENVINO, {"load_config": json.dumps({"CPU": inside})}, tuple(cpu_devices()), libraries),)
 
 
 Kernel: TypeAlias = tuple[str, str, str]
