@@ -110,9 +110,8 @@ class TorchEngine(Engine):
         if not self.fills or shapes in self._ready:
             return feeds, None
         size = shapes[0][0]
-        rest = tuple(shape[1:] for shape in shapes)
-        larger = [compiled[0][0] for compiled in self._ready if tuple(each[1:] for each in compiled) == rest]
-        larger = [compiled for compiled in larger if compiled > size]
+        rest = [shape[1:] for shape in shapes]
+        larger = [key[0][0] for key in self._ready if key[0][0] > size and [each[1:] for each in key] == rest]
         if not larger or size == 0:
             return feeds, None
         missing = min(larger) - size
@@ -225,10 +224,6 @@ class TorchCudaEngine(TorchEngine):
 
     provider = "cuda"
 
-    def __init__(self, spec: EngineSpec, folder: Path) -> None:
-        super().__init__(spec, folder)
-        self._tf32 = parse_options(spec.options).tf32
-
     def _prepare(self, feeds: Feeds) -> Callable[[], object]:
         """Return one run over inputs that are on the device already, synchronized before it returns."""
         call = super()._prepare(feeds)
@@ -258,11 +253,12 @@ class TorchCudaEngine(TorchEngine):
 
     def _call(self, feeds: Feeds) -> Callable[[], Any]:
         """Return a call in which the process's switches of TF32 are the engine's; compiling looks at them too."""
-        with _tf32(self._tf32):
+        allowed = parse_options(self.spec.options).tf32
+        with _tf32(allowed):
             program = super()._call(feeds)
 
         def call() -> Any:
-            with _tf32(self._tf32):
+            with _tf32(allowed):
                 return program()
 
         return call

@@ -56,15 +56,14 @@ def export_onnx(model: Model, folder: Path) -> Path:
             verbose=False,
         )
         program.save(str(path))
-    _check(model, module, path)
+    _check(model, module, examples, path)
     return path
 
 
-def _check(model: Model, module: Any, path: Path) -> None:
+def _check(model: Model, module: Any, examples: tuple[Any, ...], path: Path) -> None:
     """Compare the file with the module on the example inputs, and on another batch size if that is free."""
     from pytest_quant.backends.ort.session import open_session
 
-    examples = tuple(example_tensors(model).values())
     batches = [examples]
     if all(0 in free for free in free_axes(model).values()):
         batches.append(tuple(torch.cat([example, example[:1]]) for example in examples))

@@ -22,17 +22,12 @@ from pytest_quant.spec import EngineSpec, Model, Shape, Signature, TensorInfo
 
 def cast(tensors: Iterable[Any], spec: EngineSpec) -> tuple[Any, ...]:
     """Return `tensors` with floats as the engine of `spec` takes them; for ``fp32`` all stay as they are."""
-    dtype = _narrow(spec)
+    dtype = narrow_type(spec)
     return tuple(tensor.to(dtype) if dtype and tensor.is_floating_point() else tensor for tensor in tensors)
 
 
-def cast_module(module: Any, spec: EngineSpec) -> Any:
-    """Return `module` with its floating weights as the engine of `spec` keeps them."""
-    dtype = _narrow(spec)
-    return module.to(dtype) if dtype else module
-
-
-def _narrow(spec: EngineSpec) -> Any:
+def narrow_type(spec: EngineSpec) -> Any:
+    """Return torch's type of sixteen bits that an engine keeps its floats in; ``None`` for ``fp32``."""
     return {"bf16": torch.bfloat16, "fp16": torch.float16}.get(float_type(spec))
 
 
@@ -261,10 +256,9 @@ def free_axes(model: Model) -> dict[str, tuple[int, ...]]:
     if isinstance(model.dynamic, bool):
         return {name: (0,) if model.dynamic and each.ndim else () for name, each in names.items()}
     dynamic = dict(model.dynamic)
-    for name in dynamic:
-        if name not in names:
-            message = f"dynamic= names an input that '{model.name}' does not have"
-            raise UsageError(message, value=repr(name), allowed=", ".join(names))
+    for name in sorted(dynamic.keys() - names.keys()):
+        message = f"dynamic= names an input that '{model.name}' does not have"
+        raise UsageError(message, value=repr(name), allowed=", ".join(names))
     return {name: dynamic.get(name, ()) for name in names}
 
 

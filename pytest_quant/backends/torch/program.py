@@ -22,7 +22,6 @@ from pytest_quant.backends.torch import float_type, parse_options, torch_quiet
 from pytest_quant.backends.torch.module import (
     CONSTANTS,
     cast,
-    cast_module,
     copy_of,
     example_tensors,
     free_axes,
@@ -30,6 +29,7 @@ from pytest_quant.backends.torch.module import (
     input_names,
     module_of,
     name_outputs,
+    narrow_type,
     signature_of,
 )
 from pytest_quant.backends.torch.quantize import convert_graph, hold_weights, is_packed, unpack_weights
@@ -100,7 +100,7 @@ def write_engine(spec: EngineSpec, calibration: Path | None, folder: Path) -> No
     elif spec.quantized is not None:
         _save(spec, unpack_weights(module_of(spec.quantized)), folder)
     else:
-        module = cast_module(module_of(spec.model), spec)
+        module = module_of(spec.model).to(narrow_type(spec))
         _check_excluded(spec, module)
         if spec.scheme == "weight-only":
             module = _translate_errors(spec, partial(hold_weights, spec, module))
