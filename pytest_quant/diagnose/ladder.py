@@ -7,16 +7,22 @@ would be blamed in its place; then single sites, by halving; and nothing where t
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cache
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pytest_quant.backends import Feeds, Outputs
 from pytest_quant.backends.switchable import Range, SwitchableGraph
 from pytest_quant.errors import BuildError
 from pytest_quant.result import RangeRow, SiteRow, Stage, Step
+
+_Ranges: TypeAlias = Mapping[int, Range]
+_Noises: TypeAlias = NDArray[np.float64]
+_Share: TypeAlias = Callable[[tuple[int, ...]], float]
 
 KERNELS_NOISE = 2.0
 """Kernels are blamed if the engine has so many times the squared error of its own graph in float: 3 dB."""
@@ -24,20 +30,17 @@ KERNELS_NOISE = 2.0
 _UNLIKE = 0.1
 """The graph is another model if it has more than this share of the engine's squared error without rounding."""
 
-_RECALIBRATED, _RECALIBRATED_THOUGH_NEAR = 0.56, 0.47
-"""Calibration is blamed if ranges of other samples leave less of the squared error: where some range is off, and where
-all are near what samples need. Sound engines keep more than 0.55 of it, and mostly all."""
+_RECALIBRATED, _FOUND_OTHERWISE = 0.62, 0.3
+"""Ranges are blamed if those of other samples leave less of the squared error, and how they were found if ranges of the
+calibration samples do. Sound engines keep 0.69 of the first."""
 
 _MARGIN = 1.1
 """By so much the largest value of a hundred samples may exceed that of another hundred."""
 
-_FEW_RANGES = 0.2
-"""Above this share of ranges that are off, no single one is blamed."""
+_WORTH_SPLITTING, _BLAMED, _HALF = 0.25, 0.4, 0.5
+"""Of the squared error: what a group of sites regains in float to be split, what odd ones do to be blamed, and half."""
 
-_WORTH_SPLITTING, HALF = 0.25, 0.5
-"""A group of sites is split if leaving it in float regains so much of the squared error; a site is blamed for half."""
-
-_ODD_SQNR_DB, _DB_OF_BIT, _ODD_CHANNEL = 25.0, 6.02, 16.0
+_ODD_SQNR_DB, _DB_OF_BIT, _ODD_CHANNEL = 28.0, 6.02, 8.0
 """A site is odd if rounding to eight bits leaves it less, or if its largest channel is so many times the median one."""
 
 
@@ -47,28 +50,29 @@ class Finding:
 
     Attributes
     ----------
+    text : what is wrong, in a sentence.
     sites : that are blamed, by their places in the graph; of calibration, those whose ranges are off.
     ranges : other ranges that mend it; empty where leaving `sites` in float does.
-    text : what is wrong, in a sentence.
     """
 
     stage: Stage
-    sites: tuple[int, ...]
-    ranges: Mapping[int, Range]
     text: str
+    sites: tuple[int, ...]
+    ranges: _Ranges
     steps: tuple[Step, ...]
-    range_rows: tuple[RangeRow, ...] = ()
-    site_rows: tuple[SiteRow, ...] = ()
+    range_rows: tuple[RangeRow, ...]
+    site_rows: tuple[SiteRow, ...]
 
 
 class OutOfTimeError(Exception):
     """There was no time for another run."""
 
 
+@dataclass
 class Ladder:
     """The questions to one graph over some samples.
 
-    Parameters
+    Attributes
     ----------
     graph : of the engine.
     batches : that errors are measured on, under the graph's names.
@@ -77,54 +81,51 @@ class Ladder:
     outputs : names of the outputs that count.
     reference, engine : outputs of the float model and of the engine for `batches`, by the graph's names.
     ask : called before each run over the batches with what is asked; raises `OutOfTimeError` if there is no time.
+    runs : of the graph, over about as many samples each.
     """
 
-    def __init__(
-        self,
-        graph: SwitchableGraph,
-        batches: Sequence[Feeds],
-        others: Sequence[Feeds],
-        calibration: Iterable[Feeds],
-        outputs: Collection[str],
-        reference: Sequence[Outputs],
-        engine: Iterable[Outputs],
-        ask: Callable[[str], None],
-    ) -> None:
-        self.graph, self._batches, self._names, self._ask = graph, batches, outputs, ask
-        self._others, self._calibration = others, calibration
-        self.runs = 0
-        self._every = range(len(graph.sites))
-        self._reference = reference
-        self._signal = {name: sum(_power(run[name]) for run in reference) or 1.0 for name in outputs}
-        self.engine_noise = self._noise_of(engine)
+    graph: SwitchableGraph
+    batches: Sequence[Feeds]
+    others: Sequence[Feeds]
+    calibration: Iterable[Feeds]
+    outputs: Collection[str]
+    reference: Sequence[Outputs]
+    engine: Iterable[Outputs]
+    ask: Callable[[str], None]
+    runs: int = 0
+
+    def __post_init__(self) -> None:
+        self._every = range(len(self.graph.sites))
+        self._signal = {name: sum(_power(run[name]) for run in self.reference) or 1.0 for name in self.outputs}
         self._steps: list[Step] = []
+        self._range_rows: dict[int, RangeRow] = {}
+        self._site_rows: dict[int, SiteRow] = {}
 
-    def _noise_of(self, runs: Iterable[Outputs]) -> float:
-        """Return noise / signal in power, summed over the outputs."""
-        total = 0.0
-        for ours, theirs in zip(self._reference, runs, strict=True):
-            for name in self._names:
-                if ours[name].shape != theirs[name].shape:
-                    return math.inf
-                total += _power(ours[name].astype(np.float64) - theirs[name]) / self._signal[name]
-        return total if math.isfinite(total) else math.inf
+    def _noise_of(self, runs: Iterable[Outputs]) -> _Noises:
+        """Return noise / signal in power for each batch, summed over the outputs."""
+        found = []
+        for ours, theirs in zip(self.reference, runs, strict=True):
+            if any(ours[name].shape != theirs[name].shape for name in self.outputs):
+                return np.array([math.inf])
+            parts = (_power(ours[name].astype(np.float64) - theirs[name]) / self._signal[name] for name in self.outputs)
+            found.append(sum(parts))
+        return np.nan_to_num(found, nan=math.inf, posinf=math.inf)
 
-    def noise(self, off: Collection[int] = (), ranges: Mapping[int, Range] | None = None, asked: str = "") -> float:
-        """Return noise / signal in power with some sites in float and other ranges."""
-        self._ask(asked or f"{len(off)} of {len(self._every)} roundings in float")
+    def _noises(self, off: Collection[int] = (), ranges: _Ranges | None = None, asked: str = "") -> _Noises:
+        """Return noise / signal in power for each batch, with some sites in float and other ranges."""
+        self.ask(asked or f"{len(off)} of {len(self._every)} roundings in float")
         self.runs += 1
-        found = self._noise_of(self.graph.run(feeds, off, ranges) for feeds in self._batches)
-        if asked:
-            self._note(asked, found)
+        found = self._noise_of(self.graph.run(feeds, off, ranges) for feeds in self.batches)
+        if asked and found.sum() < math.inf:
+            self._steps.append(Step(asked, _sqnr_db(float(found.sum()))))
         return found
 
-    def _note(self, asked: str, noise: float) -> None:
-        if noise < math.inf:
-            self._steps.append(Step(asked, _sqnr_db(noise)))
+    def _noise(self, off: Collection[int] = (), ranges: _Ranges | None = None, asked: str = "") -> float:
+        return float(self._noises(off, ranges, asked).sum())
 
-    @property
-    def _asked(self) -> tuple[Step, ...]:
-        return tuple(self._steps)
+    def _find(self, stage: Stage, text: str, sites: Sequence[int] = (), ranges: _Ranges | None = None) -> Finding:
+        rows, site_rows = self._range_rows.values(), self._site_rows.values()
+        return Finding(stage, text, tuple(sites), ranges or {}, tuple(self._steps), tuple(rows), tuple(site_rows))
 
     def climb(self) -> Finding:
         """Ask until the stage is known.
@@ -134,137 +135,127 @@ class Ladder:
         OutOfTimeError : from `ask`.
         BuildError : the graph without rounding is not the float model.
         """
-        self._note("the engine", self.engine_noise)
-        nothing = self.noise(self._every, asked="nothing rounded")
-        if nothing > _UNLIKE * self.engine_noise:
+        engine = float(self._noise_of(self.engine).sum())
+        if engine < math.inf:
+            self._steps.append(Step("the engine", _sqnr_db(engine)))
+        nothing = self._noise(self._every, asked="nothing rounded")
+        if nothing > _UNLIKE * engine:
             if self.graph.unseen:
                 what = f"the float model cannot be made of the engine, without {self.graph.unseen}"
                 raise BuildError(what, value=f"SQNR {_decibels(nothing)}")
-            text = f"even without rounding the engine's graph is another model: SQNR {_decibels(nothing)}"
-            return Finding("export", (), {}, text, self._asked)
-        on = self.noise(asked="everything rounded, computed in float")
-        if self.engine_noise > KERNELS_NOISE * on and not self.graph.unseen:
-            text = (
-                f"the engine computes other values than its own graph does in float: SQNR "
-                f"{_decibels(self.engine_noise)} against {_decibels(on)}"
-            )
-            return Finding("kernels", (), {}, text, self._asked)
+            return self._find("export", f"unrounded, the engine's graph is another model: SQNR {_decibels(nothing)}")
+        ons = self._noises(asked="everything rounded, computed in float")
+        on = float(ons.sum())
+        if engine > KERNELS_NOISE * on and not self.graph.unseen:
+            theirs, ours = _decibels(engine), _decibels(on)
+            text = f"the engine computes other values than its own graph does in float: SQNR {theirs} against {ours}"
+            return self._find("kernels", text)
         sites = self.graph.sites
         weights = [place for place in self._every if sites[place].is_weight]
         if weights and len(weights) < len(sites):
-            self.noise([place for place in self._every if place not in weights], asked="weights alone rounded")
-            self.noise(weights, asked="activations alone rounded")
-        needed = self._find_ranges(self._others, "ranges of other evaluation samples")
-        rows = {
-            place: RangeRow(sites[place].nodes, sites[place].range or (0.0, 0.0), needed[place]) for place in needed
-        }
-        fitted = {place: _fit(row) for place, row in rows.items()}
-        refitted = self.noise(ranges=fitted, asked="ranges of other evaluation samples") if needed else on
-        is_off = any(row.is_off for row in rows.values())
-        if refitted < (_RECALIBRATED if is_off else _RECALIBRATED_THOUGH_NEAR) * on:
-            return self._blame_ranges(on, refitted, rows, fitted)
-        if HALF * self.engine_noise > on:
-            spread = f"most of the error is {self.graph.unseen}"
-            return Finding("none", (), {}, spread, self._asked, tuple(rows.values()))
-        return self._blame_sites(on, tuple(rows.values()))
+            self._noise([place for place in self._every if place not in weights], asked="weights alone rounded")
+            self._noise(weights, asked="activations alone rounded")
+        needed = self._find_ranges(self.others, "ranges of other evaluation samples")
+        for place, data in needed.items():
+            self._range_rows[place] = RangeRow(sites[place].nodes, sites[place].range or (0.0, 0.0), data)
+        fitted = {place: _fit(row) for place, row in self._range_rows.items()}
+        if needed:
+            refitted = self._noises(ranges=fitted, asked="ranges of other evaluation samples")
+            if _left(ons, refitted) < _RECALIBRATED and (found := self._blame_ranges(ons, refitted, fitted)):
+                return found
+        if _HALF * engine > on:
+            return self._find("none", f"most of the error is {self.graph.unseen}")
+        return self._blame_sites(on) if on else self._find("none", "no rounding changes the outputs")
 
     def _find_ranges(self, batches: Iterable[Feeds], asked: str) -> dict[int, Range]:
         """Return what the tensors of these batches need, 0 included, which integers always stand for."""
         found: dict[int, Range] = {}
         for feeds in batches:
-            self._ask(asked)
+            self.ask(asked)
             for place, own in self.graph.find_ranges(feeds).items():
                 low, high = found.get(place, (0.0, 0.0))
                 found[place] = Range(min(low, own.low), max(high, own.high))
         self.runs += bool(found)
         return found
 
-    def _blame_ranges(
-        self, on: float, refitted: float, rows: Mapping[int, RangeRow], fitted: Mapping[int, Range]
-    ) -> Finding:
-        """Blame one range if it alone regains half of what all do and few are off, else the calibration."""
-        # What hands values on, as pooling does, shares its range with what made them.
-        alike: defaultdict[object, list[int]] = defaultdict(list)
-        for place, row in rows.items():
-            alike[row.engine].append(place)
-        order = sorted(rows, key=lambda place: -_distance(rows[place]))
-        off = [place for place in order if rows[place].is_off]
-        firsts = list({rows[place].engine: place for place in reversed(off)}.values())[::-1]
-        given = self._find_ranges(self._calibration, "ranges of the calibration samples")
-        # What the calibration samples gave is no fault of one range, however few show it.
-        strange = [place for place in firsts if place not in given or replace(rows[place], data=given[place]).is_off]
-        few = min(max(2, _FEW_RANGES * len(alike)), len(alike) - 1)
-        known = tuple(rows.values())
-        for place in strange[:3] if len(firsts) <= few else ():
-            row = rows[place]
-            group, called = {each: fitted[each] for each in alike[row.engine]}, _called(row.nodes)
-            if self.noise(ranges=group, asked=f"the range at {called} of other samples") <= on - HALF * (on - refitted):
+    def _blame_ranges(self, ons: _Noises, refitted: _Noises, fitted: _Ranges) -> Finding | None:
+        """Blame one range if it alone regains half the decibels that all do, else the calibration.
+
+        No single one is to blame for what the ranges of the calibration samples do not mend: it comes from those.
+        """
+        rows, mended = self._range_rows, math.sqrt(ons.sum() * refitted.sum())
+        asked = "ranges of the calibration samples"
+        given = self._find_ranges(self.calibration, asked)
+        otherwise = self._noises(ranges=given, asked=asked) if given else refitted
+        order = sorted(rows, key=lambda place: -_distance(rows[place].engine, given.get(place, rows[place].data)))
+        is_followed = otherwise.sum() > mended
+        # Those first that are farthest off.
+        for group in [] if is_followed else self._alike(order)[:3]:
+            row, called = rows[group[0]], _called(rows[group[0]].nodes)
+            ranges = {place: fitted[place] for place in group}
+            if self._noise(ranges=ranges, asked=f"the range at {called} of other samples") <= mended:
                 ends = f"{show_range(row.engine)}, and evaluation samples reach {show_range(row.data)}"
-                return Finding("range", tuple(group), group, f"the range at {called} is {ends}", self._asked, known)
+                return self._find("range", f"the range at {called} is {ends}", group, ranges)
+        if not is_followed and given and _left(ons, otherwise) >= _FOUND_OTHERWISE:
+            return None
+        off = tuple(place for place in order if rows[place].is_off)
         fit = f"{len(off)} of {len(rows)} ranges do not fit the evaluation samples"
         text = fit if off else "evaluation samples reach beyond the ranges"
-        return Finding("calibration", tuple(off or order[:3]), fitted, text, self._asked, known)
+        return self._find("calibration", text, off or tuple(order[:3]), fitted)
 
-    def _blame_sites(self, on: float, known: tuple[RangeRow, ...]) -> Finding:
-        """Halve groups of sites that regain a share, and blame what regains half and is odd."""
-        regained: dict[tuple[int, ...], float] = {}
+    def _alike(self, places: Iterable[int]) -> list[tuple[int, ...]]:
+        """Group sites of one range: what hands values on, as pooling does, shares that of what made them."""
+        kinds = {place: self.graph.sites[place].range or place for place in places}
+        return [tuple(at for at in kinds if kinds[at] == kind) for kind in dict.fromkeys(kinds.values())]
 
-        def regains(group: Sequence[int]) -> float:
-            key = tuple(sorted(group))
-            if key not in regained:
-                regained[key] = 1.0 - self.noise(key) / on if on else 0.0
-            return regained[key]
+    def _blame_sites(self, on: float) -> Finding:
+        """Halve groups of sites that regain a share, and blame what is odd and regains enough, with what is near it."""
 
-        def harms(group: Sequence[int]) -> float:
-            return self.noise([place for place in self._every if place not in group]) / on
+        @cache
+        def regains(group: tuple[int, ...]) -> float:
+            return 1.0 - self._noise(group) / on
 
-        single = self._halve(regains, _WORTH_SPLITTING) if on else {}
+        def harms(group: tuple[int, ...]) -> float:
+            return self._noise([place for place in self._every if place not in group]) / on
+
+        groups = self._alike(self._every)
+        single = self._halve(regains, _WORTH_SPLITTING, groups)
         # What is lost twice comes back by no site alone.
-        twice = on and not single
-        if twice:
-            single = self._halve(harms, HALF)
-        found = sorted(single, key=lambda place: -single[place])
-        near = [at for at in self._every if at not in single and any(self._are_near(at, each) for each in found)]
-        rows_of = dict(zip([*found, *near], self._describe([*found, *near], single), strict=True)) if found else {}
-        site_rows = tuple(rows_of[place] for place in found)
-        odd = [place for place, row in rows_of.items() if self._is_odd(row)]
-        for place in (each for each in found if each in odd):
-            blamed = [place]
-            if single[place] < HALF or twice:
-                blamed += [each for each in odd if each != place and self._are_near(each, place)]
-            if regains(blamed) >= HALF:
-                return self._blame(blamed, rows_of[place], site_rows, known)
+        if twice := not single:
+            single = self._halve(harms, _HALF, groups)
+        found = sorted(single, key=lambda group: -single[group])
+        shares = {group[0]: single[group] for group in found}
+        near = [at for at in self._every if at not in shares and any(self._are_near(at, each) for each in shares)]
+        rows_of = self._describe([*shares, *near], shares) if found else {}
+        self._site_rows = {place: rows_of[place] for place in shares}
+        telling = [at for at, row in rows_of.items() if at in shares or self._is_odd(row)]
+        for blamed in (group for group in found if self._is_odd(rows_of[group[0]])):
+            first, share = blamed[0], single[blamed]
+            if share < _HALF or twice:
+                blamed += tuple(at for at in telling if at not in blamed and self._are_near(at, first))
+            if regains(blamed) >= _BLAMED:
+                return self._blame(blamed, rows_of[first])
         bits = f"{self.graph.bits} bits are not enough here"
-        spread = f"{bits}: of {len(self._every)} roundings none stands out"
-        return Finding("none", (), {}, spread, self._asked, known, site_rows)
+        return self._find("none", f"{bits}: of {len(self._every)} roundings none stands out")
 
-    def _halve(self, share: Callable[[Sequence[int]], float], least: float) -> dict[int, float]:
-        """Return the single sites that have at least this share of the error, by halving groups that do."""
-        waiting, single = [tuple(self._every)], dict[int, float]()
-        while waiting:
-            group = waiting.pop(0)
-            middle = len(group) // 2
-            for half in (group[:middle], group[middle:]):
-                found = share(half) if half else 0.0
-                if found >= least and len(half) > 1:
-                    waiting.append(half)
-                elif found >= least:
-                    single[half[0]] = found
-        return single
+    def _halve(self, share: _Share, least: float, groups: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], float]:
+        """Return the sites, or groups of one range, that have at least this share of the error, by halving."""
+        found, middle = share(sum(groups, ())), len(groups) // 2
+        if found < least:
+            return {}
+        if len(groups) == 1:
+            return {groups[0]: found}
+        return self._halve(share, least, groups[:middle]) | self._halve(share, least, groups[middle:])
 
-    def _blame(
-        self, blamed: Sequence[int], row: SiteRow, site_rows: tuple[SiteRow, ...], known: tuple[RangeRow, ...]
-    ) -> Finding:
+    def _blame(self, blamed: Sequence[int], row: SiteRow) -> Finding:
         sites = self.graph.sites
         stage: Stage = "weights" if all(sites[place].is_weight for place in blamed) else "layer"
-        why = (
-            f"its largest channel is {row.channel_ratio:.3g} times the median one"
-            if row.channel_ratio >= _ODD_CHANNEL
-            else f"rounding leaves it an SQNR of {row.sqnr_db:.3g} dB"
-        )
+        why = f"its largest channel is {row.channel_ratio:.3g} times the median one"
+        if row.channel_ratio < _ODD_CHANNEL:
+            why = f"rounding leaves it an SQNR of {row.sqnr_db:.3g} dB"
         nodes = sites[blamed[0]].nodes
         what = "the weights of" if stage == "weights" else "the values at" if len(nodes) < 2 else "the values between"
-        return Finding(stage, tuple(blamed), {}, f"{what} {_called(nodes)}: {why}", self._asked, known, site_rows)
+        return self._find(stage, f"{what} {_called(nodes)}: {why}", tuple(blamed))
 
     def _is_odd(self, row: SiteRow) -> bool:
         least_db = _ODD_SQNR_DB - _DB_OF_BIT * (8 - self.graph.bits)
@@ -273,17 +264,16 @@ class Ladder:
     def _are_near(self, one: int, other: int) -> bool:
         return not set(self.graph.sites[one].nodes).isdisjoint(self.graph.sites[other].nodes)
 
-    def _describe(self, places: Sequence[int], regained: Mapping[int, float]) -> tuple[SiteRow, ...]:
-        self._ask("the tensors that lose most")
+    def _describe(self, places: Sequence[int], regained: Mapping[int, float]) -> dict[int, SiteRow]:
+        self.ask("the tensors that lose most")
         self.runs += 1
-        rows = []
-        for place, (real, rounded) in zip(places, self.graph.values(self._batches[0], places), strict=True):
+        rows = {}
+        for place, (real, rounded) in zip(places, self.graph.values(self.batches[0], places), strict=True):
             site = self.graph.sites[place]
             difference = _power(real.astype(np.float64) - rounded) / (_power(real) or 1.0)
-            kind = "weights" if site.is_weight else "activations"
-            ratio = channel_ratio(real)
-            rows.append(SiteRow(site.nodes, kind, 100.0 * regained.get(place, 0.0), _sqnr_db(difference), ratio))
-        return tuple(rows)
+            kind, share = "weights" if site.is_weight else "activations", 100.0 * regained.get(place, 0.0)
+            rows[place] = SiteRow(site.nodes, kind, share, _sqnr_db(difference), channel_ratio(real))
+        return rows
 
 
 def channel_ratio(values: np.ndarray) -> float:
@@ -291,8 +281,7 @@ def channel_ratio(values: np.ndarray) -> float:
     ratios = [0.0]
     for axis in {1, values.ndim - 1} if values.ndim > 1 else ():
         largest = np.max(np.abs(values), axis=tuple(each for each in range(values.ndim) if each != axis))
-        median = float(np.median(largest))
-        ratios.append(float(largest.max()) / median if median else 0.0)
+        ratios.append(float(largest.max() / median) if (median := np.median(largest)) else 0.0)
     return max(ratios)
 
 
@@ -309,16 +298,21 @@ def _decibels(noise: float) -> str:
 
 
 def _fit(row: RangeRow) -> Range:
-    """Return a range for other samples too: one that is off is that of the samples and a margin, any other is wider."""
-    if row.is_off:
-        return Range(_MARGIN * row.data[0], _MARGIN * row.data[1])
-    return Range(min(row.engine[0], row.data[0]), max(row.engine[1], row.data[1]))
+    """Return a range for other samples too: only one that is off gets narrower."""
+    low, high = (_MARGIN * end for end in row.data)
+    return Range(low, high) if row.is_off else Range(min(row.engine[0], low), max(row.engine[1], high))
 
 
-def _distance(row: RangeRow) -> float:
-    """Return how far a range is off, in powers of e of its ends."""
-    reach = [max(map(abs, ends)) for ends in (row.engine, row.data)]
+def _distance(one: tuple[float, float], other: tuple[float, float]) -> float:
+    """Return how far two ranges are apart, in powers of e of their ends."""
+    reach = [max(map(abs, ends)) for ends in (one, other)]
     return abs(math.log(reach[0] / reach[1])) if min(reach) > 0.0 else math.inf
+
+
+def _left(before: _Noises, after: _Noises) -> float:
+    """Return the share of noise that is left in all batches but the worst, which one odd sample may have made."""
+    kept = np.arange(len(before)) != (np.argmax(before) if len(before) > 1 else -1)
+    return float(after[kept].sum()) / (float(before[kept].sum()) or 1.0)
 
 
 def _called(nodes: Sequence[str]) -> str:
