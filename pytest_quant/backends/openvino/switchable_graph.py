@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from openvino import Model, Type
 from openvino import opset13 as op
-from openvino.passes import ConstantFolding, Manager
+from openvino.passes import ConstantFolding
 
 from pytest_quant.backends.feeds import Feeds, Outputs
 from pytest_quant.backends.onnx_files import model_file
@@ -54,8 +54,8 @@ class OpenVinoSwitchableGraph(SwitchableGraph):
 
     def __init__(self, spec: EngineSpec, model: Any, floats: Any) -> None:
         signature = signature_of(spec.quantized or spec.model)
-        self._inputs = [tensor.name for tensor in signature.inputs]
-        self._outputs = [tensor.name for tensor in signature.outputs]
+        sides = signature.inputs, signature.outputs
+        self._inputs, self._outputs = ([tensor.name for tensor in side] for side in sides)
         # Else inputs of layers with integer weights are rounded as they run. Compiling takes half as long unfused.
         beside = {"INFERENCE_NUM_THREADS": usable_cores(), GROUP: 0, **SEEN_APART}
         self._open = partial(compile_model, spec=spec, beside=beside)
@@ -75,7 +75,7 @@ class OpenVinoSwitchableGraph(SwitchableGraph):
                 if known is not None:
                     self._levels[place] = levels
                     low, high = (op.gather(self._ends, 2 * place + end, 0) for end in (0, 1))
-                    bounds += [reduce(_flat(real), 0) for reduce in (op.reduce_min, op.reduce_max)]
+                    bounds += [reduce(op.reshape(real, [-1], False), 0) for reduce in (op.reduce_min, op.reduce_max)]
                 rounded = _round(real, low, high, levels)
             else:
                 real, readers = originals.find(node, index), rounded.get_target_inputs()
@@ -126,15 +126,14 @@ class OpenVinoSwitchableGraph(SwitchableGraph):
 
     def close(self) -> None:
         """Let go of the compiled model, and of the one that it was compiled from."""
-        self._request = None
-        self._sides, self._parameters = [], []
+        self._request, self._sides, self._parameters = None, [], []
 
 
 class _Originals:
     """The operations of the float model, with all that no input decides as constants."""
 
     def __init__(self, model: Any) -> None:
-        _fold(model)
+        ConstantFolding().run_on_model(model)
         self._nodes = {_called(node): node for node in model.get_ordered_ops()}
 
     def find(self, reader: Any, index: int) -> Any:
@@ -143,13 +142,11 @@ class _Originals:
         That is the nearest of those that it may be; ``None`` if none is near, or it lost nothing.
         """
         rounded = reader.input_value(index)
-        like = [port for port in self._candidates(reader, index) if _looks(port) == _looks(rounded)]
-        if not like:
-            return None
         values = _values(rounded)
+        like = [port for port in self._candidates(reader, index) if _looks(port) == _looks(rounded)]
         errors = [float(np.linalg.norm(_values(port) - values)) for port in like]
-        best = int(np.argmin(errors))
-        return like[best] if 0 < errors[best] < _LARGEST * np.linalg.norm(values) else None
+        least = min(errors, default=0.0)
+        return like[errors.index(least)] if 0 < least < _LARGEST * np.linalg.norm(values) else None
 
     def _candidates(self, reader: Any, index: int) -> Iterator[Any]:
         """Yield what the same operation of the float model reads there, or else all constants."""
@@ -169,9 +166,7 @@ class _Originals:
 
     def take_back_bias(self, product: Any, switch: Any) -> None:
         """Let `switch` choose between the bias behind a product of the engine and that of the float model."""
-        node = self._nodes.get(_called(product))
-        ours, theirs = _bias_of(product), None if node is None else _bias_of(node)
-        if ours is not None and theirs is not None:
+        for ours, theirs in zip(_biases(product), _biases(self._nodes.get(_called(product), product)), strict=False):
             sides = (each.get_source_output() for each in (ours, theirs))
             ours.replace_source_output(op.select(switch, *sides).output(0))
 
@@ -199,9 +194,10 @@ def _find_roundings(model: Any) -> Iterator[tuple[Any, int, bool, tuple[str, ...
 
 def _keeps_units(quantizer: Any) -> bool:
     """Tell whether what a FakeQuantize gives lies between the ends of what it takes, all of them constant."""
-    ends = [port.get_node() for port in quantizer.input_values()[1:]]
-    return all(end.get_type_name() == "Constant" for end in ends) and all(
-        np.array_equal(before.data, after.data) for before, after in zip(ends[:2], ends[2:], strict=True)
+    ends = quantizer.input_values()[1:]
+    pairs = zip(ends[:2], ends[2:], strict=True)
+    return all(map(_is_constant, ends)) and all(
+        np.array_equal(*(one.get_node().data for one in both)) for both in pairs
     )
 
 
@@ -232,16 +228,16 @@ def _products(node: Any, port: Any, fixed: Mapping[str, bool]) -> set[str]:
         node = waiting.pop().get_node()
         if node.get_type_name() in OPERATORS:
             found.add(node.get_friendly_name())
-        elif node.get_type_name() != "FakeQuantize" and len(moving(node)) == 1:
+        elif len(moving(node)) == 1:
             waiting += [target for output in node.outputs() for target in output.get_target_inputs()]
     return found
 
 
-def _bias_of(product: Any) -> Any:
-    """Return the input of an addition behind a product that is constant; ``None`` if there is none."""
+def _biases(product: Any) -> list[Any]:
+    """Return the inputs of additions behind a product that are constant."""
     reads = [each for each in product.output(0).get_target_inputs() if each.get_node().get_type_name() == "Add"]
     others = (each.get_node().input(1 - each.get_index()) for each in reads)
-    return next((each for each in others if _is_constant(each.get_source_output())), None)
+    return [each for each in others if _is_constant(each.get_source_output())]
 
 
 def _is_constant(port: Any) -> bool:
@@ -252,25 +248,15 @@ def _called(node: Any) -> tuple[str, str]:
     return node.get_type_name(), node.get_friendly_name()
 
 
-def _fold(model: Any) -> None:
-    folding = Manager()
-    folding.register_pass(ConstantFolding())
-    folding.run_passes(model)
-
-
 def _values(port: Any) -> NDArray[Any]:
     """Return what a port gives that no input decides."""
     model = Model([op.result(port)], []).clone()
-    _fold(model)
+    ConstantFolding().run_on_model(model)
     return np.array(model.get_results()[0].input_value(0).get_node().data)
 
 
 def _looks(port: Any) -> tuple[Any, Any]:
     return port.get_partial_shape(), port.get_element_type()
-
-
-def _flat(port: Any) -> Any:
-    return op.reshape(port, [-1], False)
 
 
 def _round(real: Any, low: Any, high: Any, levels: int) -> Any:
