@@ -18,6 +18,7 @@ from pytest_quant.backends.base import Backend, Engine, Feeds
 from pytest_quant.backends.offer import Availability, Offer, Remedy, normalize_options
 from pytest_quant.backends.runtime import driver_too_old, import_runtime, quiet
 from pytest_quant.backends.saturation import Exposed, OlderCpu, limited_onednn
+from pytest_quant.backends.switchable import SwitchableGraph
 from pytest_quant.environment.gpu import gpu_kind
 from pytest_quant.environment.machine import adds_in_16_bits, is_x86, onednn_tier
 from pytest_quant.errors import UsageError
@@ -195,6 +196,12 @@ class TorchBackend(Backend):
     def older_cpu(self) -> OlderCpu:
         """The kernels of oneDNN, which a variable limits."""
         return limited_onednn()
+
+    def switches(self, spec: EngineSpec, folder: Path, work: Path) -> SwitchableGraph | None:  # noqa: ARG002
+        """Return the converted program in eager mode with switches; ``None`` without pairs that round."""
+        from pytest_quant.backends.torch.switchable_graph import open_switchable
+
+        return open_switchable(spec, folder)
 
     def quantized_nodes(self, spec: EngineSpec) -> tuple[str, ...]:
         """Return the submodules that the scheme takes."""

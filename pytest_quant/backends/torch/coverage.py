@@ -28,6 +28,7 @@ from pytest_quant.backends.readback import (
     recurrent_macs,
     tally,
 )
+from pytest_quant.backends.torch.module import submodule_of
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec
 
@@ -150,11 +151,9 @@ class _Multiplications(TorchDispatchMode):
         # The calls of a script have no nodes.
         key = (self.node, first.dtype, is_held) if self.node else len(self.found)
         before = self.found[key].macs or 0 if key in self.found else 0
-        stack = self.node.meta.get("nn_module_stack") if self.node else None
-        path = next(reversed((stack or {"": ("", None)}).values()))[0]
+        path = submodule_of(self.node) if self.node else ""
         self.found[key] = RanProduct(
-            # A submodule that is called again has a number behind its path.
-            path.partition("@")[0] or f"{getattr(self.node, 'name', f'{name}_{key}')}()",
+            path or f"{getattr(self.node, 'name', f'{name}_{key}')}()",
             str(getattr(getattr(self.node, "target", name), "overloadpacket", getattr(self.node, "target", name))),
             None if macs is None else before + macs,
             str(second.dtype if second.dtype == torch.qint8 else first.dtype).replace("qint8", "int8"),

@@ -343,6 +343,14 @@ def _outputs(model: Model, module: Any, inputs: Any, what: str) -> dict[str, Any
     return outputs
 
 
+def submodule_of(node: Any) -> str:
+    """Return the path of the submodule that a node of a traced module is computed in; empty for the module itself."""
+    stack = node.meta.get("nn_module_stack") or {"": ("", None)}
+    path: str = next(reversed(stack.values()))[0]
+    # One that is called again has a number behind its path.
+    return path.partition("@")[0]
+
+
 def _info(name: str, tensor: Any, free: tuple[int, ...]) -> TensorInfo:
     dtype = str(tensor.dtype).removeprefix("torch.")
     return TensorInfo(name, dtype, tuple(None if axis in free else size for axis, size in enumerate(tensor.shape)))

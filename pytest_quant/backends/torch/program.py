@@ -61,7 +61,7 @@ def write_observed(spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], fol
     """
     signature = signature_of(spec.model)
     names = input_names(spec.model)
-    prepared = _prepare(spec, is_dynamic=False)
+    prepared = prepare(spec, is_dynamic=False)
     torch.set_num_threads(usable_cores())
     for feeds in check_batches(batches(), signature, spec.model.name):
         with torch.no_grad(), name_errors(f"observing '{spec.model.name}' on a calibration batch failed"):
@@ -87,7 +87,7 @@ def write_engine(spec: EngineSpec, calibration: Path | None, folder: Path) -> No
     if calibration is not None:
         shutil.copyfile(calibration / PROGRAM_FILE, folder / PROGRAM_FILE)
     elif spec.scheme == "dynamic":
-        prepared = _prepare(spec, is_dynamic=True)
+        prepared = prepare(spec, is_dynamic=True)
         with torch.no_grad(), name_errors(f"observing '{spec.model.name}' on its example inputs failed"):
             # The ranges of weights are observed too: converted without a run, they would all be one level wide.
             prepared(*cast(example_tensors(spec.model).values(), spec))
@@ -160,7 +160,7 @@ def trace_module(model: Model, module: Any, examples: tuple[Any, ...]) -> Any:
         return export(torch.export.Dim.DYNAMIC)
 
 
-def _prepare(spec: EngineSpec, *, is_dynamic: bool) -> Any:
+def prepare(spec: EngineSpec, *, is_dynamic: bool) -> Any:
     """Return the traced module with observers in it."""
     module = module_of(spec.model)
     graph = trace_module(spec.model, module, tuple(example_tensors(spec.model).values())).module()
