@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from pytest_quant.backends import Feeds, Outputs
+from pytest_quant.backends import Feeds, Outputs, get_exporter
 from pytest_quant.backends.feeds import match_names
 from pytest_quant.backends.switchable import Range, SwitchableGraph
 from pytest_quant.cache import JsonScalar
@@ -76,9 +76,12 @@ def find_cause(
             data, others = pair.data.split(_affordable(measurement, seconds))
             batches, other_batches = ([*_batches(measurement, each)] for each in (data, others))
             engine = [candidate.engine.run(feeds) for feeds in batches]
-            outputs, reference = _judged_outputs(measurement, limits[0]), _reference(measurement, data)
+            outputs = _judged_outputs(measurement, limits[0])
+            reference = [*_reference(measurement, data, pair.reference.engine.run)]
+            own = measurement.original
+            module = None if own is None else _reference(measurement, data, get_exporter().open_module(own))
             given = _calibration(measurement)
-            ladder = Ladder(graph, batches, other_batches, given, outputs, reference, engine, ask)
+            ladder = Ladder(graph, batches, other_batches, given, outputs, reference, engine, ask, module)
             began_s = REAL.perf_counter()
             finding = ladder.climb()
             of_run_s = (REAL.perf_counter() - began_s) / ladder.runs
@@ -111,14 +114,14 @@ def _affordable(measurement: Measurement, seconds: float) -> int:
     return int(min(_SAMPLES, max(_FEWEST, seconds / (_RUNS * of_sample_s))))
 
 
-def _reference(measurement: Measurement, data: Data) -> list[Outputs]:
-    """Return the outputs of the reference for the batches of the candidate, by the candidate's names."""
+def _reference(measurement: Measurement, data: Data, run: Callable[[Feeds], Outputs]) -> Iterator[Outputs]:
+    """Yield what `run` of the reference gives for the batches of the candidate, by the candidate's names."""
     pair = measurement.bench
     ours, theirs = pair.reference, pair.candidate
     names = match_names(ours.engine.signature.outputs, theirs.engine.signature.outputs, "output")
     size = ours.batch_size if ours.pads else theirs.batch_size
-    runs = (ours.engine.run(ours.feeds(batch.feeds)) for batch in data.batches(size, pad=ours.pads or theirs.pads))
-    return [{names[name]: array for name, array in run.items()} for run in runs]
+    for batch in data.batches(size, pad=ours.pads or theirs.pads):
+        yield {names[name]: array for name, array in run(ours.feeds(batch.feeds)).items()}
 
 
 def _batches(measurement: Measurement, data: Data) -> Iterator[Feeds]:

@@ -80,6 +80,7 @@ class Ladder:
     calibration : batches that the engine was calibrated on; none where that is not known.
     outputs : names of the outputs that count.
     reference, engine : outputs of the float model and of the engine for `batches`, by the graph's names.
+    module : outputs of the torch module that the float model was exported from; ``None`` where there is none.
     ask : called before each run over the batches with what is asked; raises `OutOfTimeError` if there is no time.
     runs : of the graph, over about as many samples each.
     """
@@ -92,6 +93,7 @@ class Ladder:
     reference: Sequence[Outputs]
     engine: Iterable[Outputs]
     ask: Callable[[str], None]
+    module: Iterable[Outputs] | None = None
     runs: int = 0
 
     def __post_init__(self) -> None:
@@ -115,10 +117,13 @@ class Ladder:
         """Return noise / signal in power for each batch, with some sites in float and other ranges."""
         self.ask(asked or f"{len(off)} of {len(self._every)} roundings in float")
         self.runs += 1
-        found = self._noise_of(self.graph.run(feeds, off, ranges) for feeds in self.batches)
-        if asked and found.sum() < math.inf:
-            self._steps.append(Step(asked, _sqnr_db(float(found.sum()))))
-        return found
+        return self._note(asked, self._noise_of(self.graph.run(feeds, off, ranges) for feeds in self.batches))
+
+    def _note(self, asked: str, noises: _Noises) -> _Noises:
+        """Keep a question that has words, and its answer, which is returned."""
+        if asked and noises.sum() < math.inf:
+            self._steps.append(Step(asked, _sqnr_db(float(noises.sum()))))
+        return noises
 
     def _noise(self, off: Collection[int] = (), ranges: _Ranges | None = None, asked: str = "") -> float:
         return float(self._noises(off, ranges, asked).sum())
@@ -135,9 +140,15 @@ class Ladder:
         OutOfTimeError : from `ask`.
         BuildError : the graph without rounding is not the float model.
         """
-        engine = float(self._noise_of(self.engine).sum())
-        if engine < math.inf:
-            self._steps.append(Step("the engine", _sqnr_db(engine)))
+        exported = 0.0
+        if self.module is not None:
+            self.ask("the torch module")
+            exported = float(self._note("the torch module", self._noise_of(self.module)).sum())
+        engine = float(self._note("the engine", self._noise_of(self.engine)).sum())
+        if exported > engine:
+            theirs, ours = _decibels(exported), _decibels(engine)
+            other = "the torch module gives other outputs than what was exported from it"
+            return self._find("export", f"{other}: SQNR {theirs}, where the engine has {ours}")
         nothing = self._noise(self._every, asked="nothing rounded")
         if nothing > _UNLIKE * engine:
             if self.graph.unseen:

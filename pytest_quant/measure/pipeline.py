@@ -34,7 +34,7 @@ from pytest_quant.measure.resources import AddedMemory, Energy, find_resources, 
 from pytest_quant.metrics import ResolvedMetric
 from pytest_quant.metrics.channels import add_groups
 from pytest_quant.result import AccuracyResult, Cost, Coverage, Measured, Resources, SelfDifference
-from pytest_quant.spec import Check
+from pytest_quant.spec import Check, Model
 from pytest_quant.verdict import Judge
 
 if TYPE_CHECKING:
@@ -214,6 +214,7 @@ class Measurement(Measured):
     engine, reference : candidate and reference; `run(feeds)` runs one batch. Where they are closed to leave
         their memory to others, or were evaluated with other threads than are timed, the first run opens them anew.
     bench : for trials of other engines when a limit is broken.
+    original : the torch module that the reference is an export of; ``None`` of a file or a function.
     """
 
     coverage: Coverage
@@ -222,6 +223,7 @@ class Measurement(Measured):
     engine: Engine
     reference: Engine
     bench: EnginePair
+    original: Model | None = None
 
     def __repr__(self) -> str:
         """Return a short text that names the check; pytest prints it if an assertion on it fails."""
@@ -250,7 +252,7 @@ def measure_check(check: Check, tools: Tools, judge: Judge) -> Measurement:
     with tools.steps.show(f"loading {check.candidate.backend}"):
         candidate, reference = usable_backend(check.candidate), usable_backend(check.reference)
     opaque = candidate.offer.is_opaque
-    models = check.reference.model, check.candidate.quantized
+    models = given, _ = check.reference.model, check.candidate.quantized
     modules = [model for model in models if model is not None and model.module is not None]
     refuse_quantized(check.reference, check.candidate.quantized)
     check = check.map_engines(partial(export_spec, tools=tools))
@@ -334,6 +336,7 @@ def measure_check(check: Check, tools: Tools, judge: Judge) -> Measurement:
         unsteady=unsteady,
         cost=Cost(build_s, max(0.0, evaluated_s - began_s - build_s), REAL.perf_counter() - evaluated_s),
         bench=bench,
+        original=None if given.module is None else given,
     )
 
 

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pytest_quant.backends.base import Backend, Engine, Feeds
+from pytest_quant.backends.base import Backend, Engine, Feeds, Outputs
 from pytest_quant.backends.offer import Availability, Offer, Remedy, normalize_options
 from pytest_quant.backends.runtime import driver_too_old, import_runtime, quiet
 from pytest_quant.backends.saturation import Exposed, OlderCpu, limited_onednn
@@ -196,6 +196,12 @@ class TorchBackend(Backend):
     def older_cpu(self) -> OlderCpu:
         """The kernels of oneDNN, which a variable limits."""
         return limited_onednn()
+
+    def open_module(self, model: Model) -> Callable[[Feeds], Outputs]:
+        """Return what runs the module itself, as it is and not traced. Raises `UsageError` or `ModelError`."""
+        from pytest_quant.backends.torch.module import open_module
+
+        return open_module(model)
 
     def switches(self, spec: EngineSpec, folder: Path, work: Path) -> SwitchableGraph | None:  # noqa: ARG002
         """Return the converted program in eager mode with switches; ``None`` without pairs that round."""

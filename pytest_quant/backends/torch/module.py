@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import is_dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from torch.nn.utils.parametrize import remove_parametrizations
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import SUPPORTED_NODES, register_dataclass, tree_flatten, tree_leaves, tree_map_only
 
+from pytest_quant.backends.feeds import Feeds, Outputs
 from pytest_quant.backends.runtime import name_errors
 from pytest_quant.backends.torch import float_type
 from pytest_quant.errors import ModelError, UsageError
@@ -334,6 +335,18 @@ def keeps_state(model: Model) -> bool:
         first.shape != again.shape or not torch.allclose(first, again, rtol=1e-5, atol=1e-6, equal_nan=True)
         for first, again in zip(runs[0], runs[-1], strict=True)
     )
+
+
+def open_module(model: Model) -> Callable[[Feeds], Outputs]:
+    """Return what runs the module for one batch; a run that fails raises `ModelError`. Raises as `module_of` does."""
+    module, names = module_of(model), input_names(model)
+
+    def run(feeds: Feeds) -> Outputs:
+        tensors = [torch.from_numpy(feeds[name]) for name in names]
+        outputs = _outputs(model, module, tensors, "samples of the evaluation")
+        return {name: each.numpy() for name, each in outputs.items()}
+
+    return run
 
 
 def _outputs(model: Model, module: Any, inputs: Any, what: str) -> dict[str, Any]:
