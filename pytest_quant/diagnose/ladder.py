@@ -149,6 +149,10 @@ class Ladder:
             theirs, ours = _decibels(exported), _decibels(engine)
             other = "the torch module gives other outputs than what was exported from it"
             return self._find("export", f"{other}: SQNR {theirs}, where the engine has {ours}")
+        return self._climb_graph(engine)
+
+    def _climb_graph(self, engine: float) -> Finding:
+        """Ask the graph, beside an engine of that noise."""
         nothing = self._noise(self._every, asked="nothing rounded")
         if nothing > _UNLIKE * engine:
             if self.graph.unseen:
