@@ -84,7 +84,7 @@ def find_cause(
             ladder = Ladder(graph, batches, other_batches, given, outputs, reference, engine, ask, module)
             began_s = REAL.perf_counter()
             finding = ladder.climb()
-            of_run_s = (REAL.perf_counter() - began_s) / ladder.runs
+            of_run_s = (REAL.perf_counter() - began_s) / max(1, ladder.runs)
             if of_run_s * pair.data.n / data.n <= _WHOLE_SHARE * seconds:
                 data = pair.data
             cause = _explain(measurement, finding, graph, limits, judge, data)
