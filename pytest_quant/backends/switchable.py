@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
+import numpy as np
 from numpy.typing import NDArray
 
 from pytest_quant.backends.feeds import Feeds, Outputs
+
+Node = TypeVar("Node")
 
 
 class Range(NamedTuple):
@@ -17,6 +20,32 @@ class Range(NamedTuple):
 
     low: float
     high: float
+
+
+def scale_of(found: Range, least: int, most: int, *, symmetric: bool) -> tuple[float, int]:
+    """Return scale and zero point whose integers reach over a range, 0 included.
+
+    Parameters
+    ----------
+    least, most : of the integers.
+    symmetric : as far below 0 as above, so that the zero point is 0.
+    """
+    low, high, tiny = min(found.low, 0.0), max(found.high, 0.0), float(np.finfo(np.float32).tiny)
+    if symmetric:
+        return max(-low, high, tiny) / most, 0
+    scale = max((high - low) / (most - least), tiny)
+    return scale, int(np.clip(np.rint(least - low / scale), least, most))
+
+
+def find_nearest(
+    nodes: Iterable[Node], is_product: Callable[[Node], bool], beyond: Callable[[Node], Iterable[Node]]
+) -> list[Node]:
+    """Return the products that fewest other operators lie before, from `nodes` on, `beyond` which others lie."""
+    while nodes := list({id(node): node for node in nodes}.values()):
+        if found := [node for node in nodes if is_product(node)]:
+            return found
+        nodes = [each for node in nodes for each in beyond(node)]
+    return []
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from onnx import TensorProto
 from pytest_quant.backends import Feeds, Outputs, get_backend
 from pytest_quant.backends.ort import kernel_part
 from pytest_quant.backends.ort.engine import OrtEngine
-from pytest_quant.backends.ort.session import open_session
+from pytest_quant.backends.ort.session import open_seen
 from pytest_quant.environment.machine import adds_in_16_bits, isa_tier
 from pytest_quant.spec import EngineSpec, Model
 from tests.integration.projects import output, run_marks
@@ -40,10 +41,10 @@ class FakeKernels:
 
 
 def _open_with_a_wrong_product(name: str) -> Any:
-    def fake(path: Path, *, simulates: bool = False) -> tuple[Any, tuple[str, ...]]:
-        session, notes = open_session(path, simulates=simulates)
-        is_wrong = not simulates and any(node.name == name for node in onnx.load(path).graph.node)
-        return FakeKernels(session) if is_wrong else session, notes
+    def fake(model: onnx.ModelProto, names: Iterable[str], path: Path, *, simulates: bool = False) -> Any:
+        session = open_seen(model, names, path, simulates=simulates)
+        is_wrong = not simulates and any(node.name == name for node in model.graph.node)
+        return FakeKernels(session) if is_wrong else session
 
     return fake
 
@@ -71,7 +72,7 @@ def test_no_part_of_a_sound_engine_is_kept(network: str, tmp_path: Path) -> None
 def test_the_part_of_a_fake_wrong_kernel_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It has that product alone, between rounded tensors, and its script runs both ways of ONNX Runtime."""
     spec, engine, feeds = _built("pictures", tmp_path)
-    monkeypatch.setattr(kernel_part, "open_session", _open_with_a_wrong_product("conv_c"))
+    monkeypatch.setattr(kernel_part, "open_seen", _open_with_a_wrong_product("conv_c"))
     kept = tmp_path / "kept"
     assert kernel_part.keep_part(spec, engine, feeds, kept) == "c"
     part = onnx.load(kept / "part.onnx")
@@ -120,7 +121,7 @@ def test_a_failure_names_the_product_of_a_fake_wrong_kernel(
     monkeypatch.setattr(OrtEngine, "_run", wrong)
     whole = run_marks(pytester, {"whole": mark}, "--quant-diagnose-time=60", "--quant-cache=one")[1]["whole"]["cause"]
     assert (whole["stage"], whole["nodes"], "replay.py" in whole["text"]) == ("kernels", [], False)
-    monkeypatch.setattr(kernel_part, "open_session", _open_with_a_wrong_product("fc2"))
+    monkeypatch.setattr(kernel_part, "open_seen", _open_with_a_wrong_product("fc2"))
     result, checks = run_marks(pytester, {"part": mark}, "--quant-diagnose-time=60", "--quant-cache=other")
     cause = checks["part"]["cause"]
     assert (cause["stage"], cause["nodes"]) == ("kernels", ["fc2"]), output(result)

@@ -25,7 +25,7 @@ from pytest_quant.backends.openvino.coverage import OPERATORS, SEEN_APART
 from pytest_quant.backends.openvino.engine import GROUP, compile_model
 from pytest_quant.backends.openvino.files import ENGINE_FILE, is_own, read_model, signature_of, translate_errors
 from pytest_quant.backends.openvino.quantize import rename_operations
-from pytest_quant.backends.switchable import Range, Site, SwitchableGraph
+from pytest_quant.backends.switchable import Range, Site, SwitchableGraph, scale_of
 from pytest_quant.environment.machine import usable_cores
 from pytest_quant.spec import EngineSpec
 
@@ -283,10 +283,8 @@ def _fit(found: Range, own: Range, levels: int) -> Range:
     if own.low < 0 and abs(own.low + own.high) < 1.5 * (own.high - own.low) / steps:
         factor = max(-found.low, found.high, _LEAST) / own.high
         return Range(own.low * factor, own.high * factor)
-    low, high = min(found.low, 0.0), max(found.high, 0.0)
-    step = max(high - low, _LEAST) / steps
-    low = -step * round(-low / step)
-    return Range(low, low + step * steps)
+    scale, zero = scale_of(found, 0, steps, symmetric=False)
+    return Range(-zero * scale, (steps - zero) * scale)
 
 
 def open_switchable(spec: EngineSpec, folder: Path, work: Path) -> SwitchableGraph | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -16,29 +17,13 @@ from pytest_quant.backends.feeds import Feeds
 from pytest_quant.backends.ort.build import engine_file
 from pytest_quant.backends.ort.macs import FLOAT_OPS
 from pytest_quant.backends.ort.rounded_tensors import find_pairs, made_by
-from pytest_quant.backends.ort.session import open_session
+from pytest_quant.backends.ort.session import open_seen
 from pytest_quant.errors import BuildError
 from pytest_quant.files import temporary_folder
 from pytest_quant.spec import EngineSpec
 
-_REPLAY = """\
-# What part.onnx gives by kernels for integers, and as it stands, in float. For whoever mends them.
-import os
-
-import numpy as np
-import onnxruntime as ort
-
-here, found = os.path.dirname(os.path.abspath(__file__)), []
-given = np.load(os.path.join(here, "inputs.npz"))
-for level in (ort.GraphOptimizationLevel.ORT_ENABLE_ALL, ort.GraphOptimizationLevel.ORT_DISABLE_ALL):
-    options = ort.SessionOptions()
-    options.graph_optimization_level = level
-    session = ort.InferenceSession(os.path.join(here, "part.onnx"), options, providers=["CPUExecutionProvider"])
-    feeds = {each.name: given[f"arr_{place}"] for place, each in enumerate(session.get_inputs())}
-    found.append(session.run(None, feeds)[0].astype("f8"))
-noise = np.sum((found[1] - found[0]) ** 2)
-print("onnxruntime", ort.__version__, "SQNR in dB:", 10 * np.log10(np.sum(found[1] ** 2) / noise))
-"""
+_REPLAY = Path(__file__).with_name("replay.py.txt")
+"""Runs a part by both ways, without this package."""
 
 
 def keep_part(spec: EngineSpec, engine: Path, feeds: Feeds, folder: Path) -> str:
@@ -71,7 +56,7 @@ def keep_part(spec: EngineSpec, engine: Path, feeds: Feeds, folder: Path) -> str
             if found is not None and np.sum((found - rounded) ** 2) > np.sum((rounded - real) ** 2):
                 onnx.save_model(part, folder / "part.onnx")
                 np.savez(folder / "inputs.npz", *given.values())
-                (folder / "replay.py").write_text(_REPLAY, "utf-8")
+                shutil.copyfile(_REPLAY, folder / "replay.py")
                 return pair.real
     return ""
 
@@ -80,12 +65,7 @@ def _run(
     model: onnx.ModelProto, names: Collection[str], feeds: Feeds, work: Path, *, simulates: bool = False
 ) -> Mapping[str, NDArray[Any]]:
     """Return these tensors of a run."""
-    asked = onnx.ModelProto()
-    asked.CopyFrom(model)
-    known = {each.name for each in model.graph.output}
-    asked.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in known)
-    onnx.save_model(asked, work / "part.onnx", save_as_external_data=asked.ByteSize() > 2**30, location="weights")
-    session, _ = open_session(work / "part.onnx", simulates=simulates)
+    session = open_seen(model, names, work / "seen.onnx", simulates=simulates)
     return dict(zip(names, session.run([*names], dict(feeds)), strict=True))
 
 

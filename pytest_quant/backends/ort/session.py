@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import onnx
 import onnxruntime
 
 from pytest_quant.backends.ort import CPU
@@ -174,6 +175,15 @@ def _settings(threads: int | None, profile: Path | None, *, simulates: bool) -> 
         settings.add_session_config_entry("session.disable_quant_qdq", "1")
         settings.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
     return settings
+
+
+def open_seen(model: onnx.ModelProto, names: Iterable[str], path: Path, **how: Any) -> Any:
+    """Write `model` to `path` with these tensors among its outputs, and open that; `how` as `open_session`."""
+    own = [each.name for each in model.graph.output]
+    model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in own)
+    onnx.save_model(model, path, save_as_external_data=model.ByteSize() > 2**30, location=f"{path.stem}.data")
+    del model.graph.output[len(own) :]
+    return open_session(path, **how)[0]
 
 
 def _load(settings: Any, libraries: Sequence[str]) -> Any:

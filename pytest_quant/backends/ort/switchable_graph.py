@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -22,12 +22,14 @@ from pytest_quant.backends.ort.macs import FLOAT_OPS
 from pytest_quant.backends.ort.prepare import prepare_model
 from pytest_quant.backends.ort.recipe import recipe_of
 from pytest_quant.backends.ort.rounded_tensors import Rounded, find_integer_weights, find_pairs, made_by
-from pytest_quant.backends.ort.session import open_session, translate_errors
-from pytest_quant.backends.switchable import Range, Site, SwitchableGraph
+from pytest_quant.backends.ort.session import open_seen, translate_errors
+from pytest_quant.backends.switchable import Range, Site, SwitchableGraph, find_nearest, scale_of
 from pytest_quant.environment.machine import usable_cores
 from pytest_quant.spec import EngineSpec
 
-_Makers = Mapping[str, onnx.NodeProto]
+_Nodes: TypeAlias = Mapping[str, Sequence[onnx.NodeProto]]
+"""By the tensors that they give or read."""
+
 _PREFIX = "pytest_quant "
 
 
@@ -52,22 +54,25 @@ class OrtSwitchableGraph(SwitchableGraph):
         work: Path,
     ) -> None:
         graph, self._work, self._model = model.graph, work, model
-        constants = {tensor.name: tensor for tensor in graph.initializer}
+        asked = {name for pair in pairs for name in (pair.scale, pair.zero)}
+        constants = {each.name: numpy_helper.to_array(each) for each in graph.initializer if each.name in asked}
         self._outputs = [each.name for each in graph.output]
         self._pairs = pairs
-        self._levels = {pair.zero: constants[pair.zero] for pair in pairs if pair.zero in constants}
-        makers, readers = made_by(graph), _readers_of(graph)
+        # The standard's zero point where there is none.
+        self._zeros = [constants.get(pair.zero, np.zeros((), np.uint8)) for pair in pairs]
+        makers = {name: [node] for name, node in made_by(graph).items()}
+        readers: defaultdict[str, list[onnx.NodeProto]] = defaultdict(list)
+        for node in graph.node:
+            for name in node.input:
+                readers[name].append(node)
         nodes = _name_products([_products(pair, makers, readers) for pair in pairs], graph, user)
-        ranges = [
-            None if pair.is_weight else _range_of(constants.get(pair.scale), constants.get(pair.zero)) for pair in pairs
-        ]
+        scales = [None if pair.is_weight else constants.get(pair.scale) for pair in pairs]
+        ranges = map(_range_of, scales, self._zeros)
         self.sites = tuple(
             Site(pair.real, near, pair.is_weight, found) for pair, near, found in zip(pairs, nodes, ranges, strict=True)
         )
         self._switch(graph, _find_dropped(graph, floats))
-        path = work / "switchable.onnx"
-        onnx.save_model(model, path, save_as_external_data=model.ByteSize() > 2**30, location="switchable.data")
-        self._session, _ = open_session(path, threads=usable_cores())
+        self._session = open_seen(model, (), work / "switchable.onnx", threads=usable_cores())
 
     def _switch(self, graph: onnx.GraphProto, dropped: Mapping[str, _Dropped]) -> None:
         """Let each reader of a pair read one of its two sides, as an input says, and give scales and ranges a name."""
@@ -108,8 +113,7 @@ class OrtSwitchableGraph(SwitchableGraph):
     ) -> Outputs:
         given: dict[str, NDArray[Any]] = {f"{_PREFIX}on {place}": np.array(False) for place in off}
         for place, found in ranges.items():
-            pair = self._pairs[place]
-            given |= _scale_of(found, pair, self._levels.get(pair.zero))
+            given |= _scale_of(found, self._pairs[place], self._zeros[place])
         with translate_errors("a run of the graph with switches"):
             outputs = session.run(names, {**feeds, **given})
         return dict(zip(names, outputs, strict=True))
@@ -126,15 +130,9 @@ class OrtSwitchableGraph(SwitchableGraph):
 
     def values(self, feeds: Feeds, sites: Sequence[int]) -> list[tuple[NDArray[Any], NDArray[Any]]]:
         """Open the graph with these tensors as outputs, and run it once in float."""
-        model = onnx.ModelProto()
-        model.CopyFrom(self._model)
         sides = [(self._pairs[place].real, f"{self._pairs[place].rounded[0]}{_ROUNDED}") for place in sites]
         names = list(dict.fromkeys(name for side in sides for name in side))
-        known = {each.name for each in model.graph.output}
-        model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in known)
-        path = self._work / "values.onnx"
-        onnx.save_model(model, path, save_as_external_data=model.ByteSize() > 2**30, location="values.data")
-        session, _ = open_session(path, threads=usable_cores())
+        session = open_seen(self._model, names, self._work / "values.onnx", threads=usable_cores())
         found = self._run(session, names, feeds, range(len(self.sites)), {})
         return [(found[real], found[rounded]) for real, rounded in sides]
 
@@ -157,37 +155,19 @@ def _choose(flag: str, rounded: str, real: str, name: str) -> onnx.NodeProto:
     return helper.make_node("If", [flag], [name], then_branch=then, else_branch=otherwise)
 
 
-def _readers_of(graph: onnx.GraphProto) -> Mapping[str, Sequence[onnx.NodeProto]]:
-    readers: defaultdict[str, list[onnx.NodeProto]] = defaultdict(list)
-    for node in graph.node:
-        for name in node.input:
-            readers[name].append(node)
-    return readers
-
-
-def _products(pair: Rounded, makers: _Makers, readers: Mapping[str, Sequence[onnx.NodeProto]]) -> tuple[str, ...]:
+def _products(pair: Rounded, makers: _Nodes, readers: _Nodes) -> tuple[str, ...]:
     """Return the nearest products that make a pair's tensor, and the nearest ones that read it."""
-    above = _nearest([pair.real], lambda name: [makers[name]] if name in makers else [], lambda node: node.input)
-    below = _nearest(pair.rounded, lambda name: readers.get(name, ()), lambda node: node.output)
-    return tuple(dict.fromkeys([*above, *below]))
+    above = find_nearest(_at([pair.real], makers), _multiplies, lambda node: _at(node.input, makers))
+    below = find_nearest(_at(pair.rounded, readers), _multiplies, lambda node: _at(node.output, readers))
+    return tuple(dict.fromkeys(node.name for node in (*above, *below)))
 
 
-def _nearest(
-    names: Sequence[str],
-    nodes_at: Callable[[str], Sequence[onnx.NodeProto]],
-    beyond: Callable[[onnx.NodeProto], Iterable[str]],
-) -> list[str]:
-    """Return the products that fewest other operators lie before."""
-    seen: set[str] = set()
-    while names:
-        nodes = [node for name in names for node in nodes_at(name)]
-        found = [node.name for node in nodes if node.op_type in FLOAT_OPS]
-        if found:
-            return found
-        seen.update(names)
-        names = [name for node in nodes for name in beyond(node) if name not in seen]
-        names = list(dict.fromkeys(names))
-    return []
+def _at(names: Iterable[str], nodes: _Nodes) -> list[onnx.NodeProto]:
+    return [node for name in names for node in nodes.get(name, ())]
+
+
+def _multiplies(node: onnx.NodeProto) -> bool:
+    return node.op_type in FLOAT_OPS
 
 
 def _name_products(
@@ -201,31 +181,18 @@ def _name_products(
     return [tuple(dict.fromkeys(each)) for each in named]
 
 
-def _array(tensor: onnx.TensorProto | None) -> NDArray[Any] | None:
-    return None if tensor is None else numpy_helper.to_array(tensor)
-
-
-def _range_of(scale: onnx.TensorProto | None, zero: onnx.TensorProto | None) -> Range | None:
+def _range_of(scale: NDArray[Any] | None, zero: NDArray[Any]) -> Range | None:
     """Return the range of integers with one scale; ``None`` for any other."""
-    steps, middle = _array(scale), _array(zero)
-    if steps is None or steps.size != 1 or steps.dtype != np.float32:
+    if scale is None or scale.size != 1 or scale.dtype != np.float32:
         return None
-    levels = np.iinfo(np.uint8 if middle is None else middle.dtype)
-    step, shift = float(steps.item()), 0 if middle is None else int(middle.item())
+    levels, step, shift = np.iinfo(zero.dtype), float(scale.item()), int(zero.item())
     return Range((levels.min - shift) * step, (levels.max - shift) * step)
 
 
-def _scale_of(found: Range, pair: Rounded, zero: onnx.TensorProto | None) -> dict[str, NDArray[Any]]:
+def _scale_of(found: Range, pair: Rounded, middle: NDArray[Any]) -> dict[str, NDArray[Any]]:
     """Return scale and zero point whose integers reach over a range, 0 included, under their names."""
-    low, high = min(found.low, 0.0), max(found.high, 0.0)
-    middle = np.zeros((), np.uint8) if zero is None else numpy_helper.to_array(zero)
     levels = np.iinfo(middle.dtype)
-    step = max((high - low) / (levels.max - levels.min), float(np.finfo(np.float32).tiny))
-    if levels.min < 0 and not middle.any():
-        step = max(-low, high) / levels.max or step
-        shift = 0
-    else:
-        shift = int(np.clip(np.rint(levels.min - low / step), levels.min, levels.max))
+    step, shift = scale_of(found, levels.min, levels.max, symmetric=levels.min < 0 and not middle.any())
     given = {pair.scale: np.full(middle.shape, step, np.float32)}
     return given | ({pair.zero: np.full(middle.shape, shift, middle.dtype)} if pair.zero else {})
 

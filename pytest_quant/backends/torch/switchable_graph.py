@@ -15,7 +15,7 @@ import torch
 
 from pytest_quant.backends.feeds import Feeds, Outputs
 from pytest_quant.backends.runtime import name_errors
-from pytest_quant.backends.switchable import Range, Site, SwitchableGraph
+from pytest_quant.backends.switchable import Range, Site, SwitchableGraph, find_nearest, scale_of
 from pytest_quant.backends.torch import torch_quiet
 from pytest_quant.backends.torch.module import input_names, name_outputs, submodule_of
 from pytest_quant.backends.torch.program import PROGRAM_FILE, load_module, prepare
@@ -48,7 +48,8 @@ class _Switch(torch.nn.Module):
         if not is_on and look is None:
             return real
         if found is not None:
-            how = (*_scale_of(found, how), *how[2:])
+            least, most = how[2:4]
+            how = (*scale_of(found, least, most, symmetric=least < 0 and how[1] == 0), *how[2:])
         rounded = self._dequantize(given if self._quantize is None else self._quantize(given, *how), *how)
         if look is not None:
             self.seen = look(real, rounded)
@@ -153,36 +154,21 @@ def _find_float(node: Any, module: Any, floats: Any) -> Any:
     return real if real.shape == rounded.shape and (rounded - real).norm() < _LARGEST * real.norm() else None
 
 
+def _multiplies(node: Any) -> bool:
+    return _called(node).removeprefix("aten.").startswith(_PRODUCTS)
+
+
 def _products(made: Sequence[Any], undone: Iterable[Any]) -> tuple[str, ...]:
     """Return the submodules of the nearest products that make a tensor, and of the nearest ones that read it."""
-    above = _nearest(made, lambda node: node.all_input_nodes)
-    below = _nearest([each for node in undone for each in node.users], lambda node: node.users)
+    above = find_nearest(made, _multiplies, lambda node: node.all_input_nodes)
+    below = find_nearest([each for node in undone for each in node.users], _multiplies, lambda node: node.users)
     return tuple(dict.fromkeys(name for node in (*above, *below) if (name := submodule_of(node))))
-
-
-def _nearest(nodes: Sequence[Any], beyond: Callable[[Any], Iterable[Any]]) -> list[Any]:
-    """Return the products that fewest other operators lie before."""
-    while nodes:
-        if found := [node for node in nodes if _called(node).removeprefix("aten.").startswith(_PRODUCTS)]:
-            return found
-        nodes = list(dict.fromkeys(each for node in nodes for each in beyond(node)))
-    return []
 
 
 def _range_of(how: Sequence[Any]) -> Range | None:
     """Return the range of integers with one scale that is known; ``None`` for any other."""
     scale, zero, least, most = how[:4]
     return Range((least - zero) * scale, (most - zero) * scale) if isinstance(scale, float) else None
-
-
-def _scale_of(found: Range, how: Sequence[Any]) -> tuple[float, int]:
-    """Return scale and zero point whose integers reach over a range, 0 included, symmetric where they were."""
-    low, high, tiny = min(found.low, 0.0), max(found.high, 0.0), torch.finfo(torch.float32).tiny
-    _, zero, least, most = how[:4]
-    if least < 0 and zero == 0:
-        return max(low / least, high / most, tiny), 0
-    scale = max((high - low) / (most - least), tiny)
-    return scale, min(max(round(least - low / scale), least), most)
 
 
 def open_switchable(spec: EngineSpec, folder: Path) -> SwitchableGraph | None:
