@@ -83,6 +83,7 @@ class Ladder:
     module : outputs of the torch module that the float model was exported from; ``None`` where there is none.
     ask : called before each run over the batches with what is asked; raises `OutOfTimeError` if there is no time.
     runs : of the graph, over about as many samples each.
+    steps : what was asked so far.
     """
 
     graph: SwitchableGraph
@@ -99,7 +100,7 @@ class Ladder:
     def __post_init__(self) -> None:
         self._every = range(len(self.graph.sites))
         self._signal = {name: sum(_power(run[name]) for run in self.reference) or 1.0 for name in self.outputs}
-        self._steps: list[Step] = []
+        self.steps: list[Step] = []
         self._range_rows: dict[int, RangeRow] = {}
         self._site_rows: dict[int, SiteRow] = {}
 
@@ -122,7 +123,7 @@ class Ladder:
     def _note(self, asked: str, noises: _Noises) -> _Noises:
         """Keep a question that has words, and its answer, which is returned."""
         if asked and noises.sum() < math.inf:
-            self._steps.append(Step(asked, _sqnr_db(float(noises.sum()))))
+            self.steps.append(Step(asked, _sqnr_db(float(noises.sum()))))
         return noises
 
     def _noise(self, off: Collection[int] = (), ranges: _Ranges | None = None, asked: str = "") -> float:
@@ -130,7 +131,7 @@ class Ladder:
 
     def _find(self, stage: Stage, text: str, sites: Sequence[int] = (), ranges: _Ranges | None = None) -> Finding:
         rows, site_rows = self._range_rows.values(), self._site_rows.values()
-        return Finding(stage, text, tuple(sites), ranges or {}, tuple(self._steps), tuple(rows), tuple(site_rows))
+        return Finding(stage, text, tuple(sites), ranges or {}, tuple(self.steps), tuple(rows), tuple(site_rows))
 
     def climb(self) -> Finding:
         """Ask until the stage is known.
@@ -176,7 +177,8 @@ class Ladder:
         fitted = {place: _fit(row) for place, row in self._range_rows.items()}
         if needed:
             refitted = self._noises(ranges=fitted, asked="ranges of other evaluation samples")
-            if _left(ons, refitted) < _RECALIBRATED and (found := self._blame_ranges(ons, refitted, fitted)):
+            kept = max(_left(ons, refitted), float(refitted.sum()) / (on or 1.0))
+            if kept < _RECALIBRATED and (found := self._blame_ranges(ons, refitted, fitted)):
                 return found
         if _HALF * engine > on:
             return self._find("none", f"most of the error is {self.graph.unseen}")
