@@ -66,10 +66,14 @@ def _run_pytest(nodeid: str, options: Sequence[str], folder: Path) -> str:
     with subprocess.Popen(  # nosec B603 # noqa: S603 - our interpreter, and arguments without a shell
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, encoding="utf-8", errors="replace"
     ) as process:
-        for line in process.stdout or ():
-            lines.append(line)
-            if line.startswith("quant: "):
-                say(line.rstrip("\n"), err=True)
+        try:
+            for line in process.stdout or ():
+                lines.append(line)
+                if line.startswith("quant: "):
+                    say(line.rstrip("\n"), err=True)
+        except KeyboardInterrupt:
+            # The process got it too, and ends with what it knows.
+            lines += process.stdout or ()
     return "".join(lines)
 
 

@@ -336,8 +336,10 @@ def find_hints(
         return None, others
     if measurement.accuracy_again is not None:
         return None, (Hint("nothing was tried: an engine gives other outputs in each run, as any trial would"), *others)
-    if all(reference_falls_short(verdict, measurement.accuracy) for verdict in verdicts if broken([verdict])):
-        return None, (Hint(f"nothing was tried: FP32 breaks {', '.join(limits)} too"), *others)
+    too = [Hint(f"nothing was tried: FP32 breaks {', '.join(limits)} too")]
+    falls_short = all(reference_falls_short(verdict, measurement.accuracy) for verdict in verdicts if broken([verdict]))
+    if falls_short and measurement.original is None:
+        return None, (*too, *others)
     built = measurement.bench.candidate.built
     doing = f"{built.name} breaks {', '.join(limits)}: trying for {seconds:g} s what repairs it"
     times = measurement.check.latency is not None
@@ -348,11 +350,14 @@ def find_hints(
             budget = Budget(seconds, (built.build_s or 0.0) - (built.calibration_s or 0.0))
             try:
                 cause = find_cause(measurement, limits, judge, _CAUSE * seconds, tools)
-            except OutOfTimeError:
+            except OutOfTimeError as error:
                 late = f"the cause was not found within the first {_CAUSE * seconds:g} of {seconds:g} s"
+                late = "; ".join([late, *error.__notes__])
                 others = (*others, Hint(late, f"--quant-diagnose-time={4 * seconds:g}"))
             except QuantError as error:
                 others = (*others, Hint(f"the cause was not looked for: {error.what}"))
+            if falls_short:
+                return cause if cause is not None and cause.stage == "export" else None, (*too, *others)
             tools.steps.describe(doing)
             trials = EngineTrials(measurement.bench, measurement, judge, tools, seconds)
             return cause, (*Advice(trials, budget, cause).hints(), *others)

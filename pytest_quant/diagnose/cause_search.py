@@ -83,7 +83,14 @@ def find_cause(
             given = _calibration(measurement)
             ladder = Ladder(graph, batches, other_batches, given, outputs, reference, engine, ask, module)
             began_s = REAL.perf_counter()
-            finding = ladder.climb()
+            try:
+                finding = ladder.climb()
+            except (OutOfTimeError, KeyboardInterrupt) as error:
+                known = (
+                    f"{each.asked} {np.inf if each.sqnr_db is None else each.sqnr_db:.1f} dB" for each in ladder.steps
+                )
+                error.add_note(f"known so far: {', '.join(known)}")
+                raise
             of_run_s = (REAL.perf_counter() - began_s) / max(1, ladder.runs)
             if of_run_s * pair.data.n / data.n <= _WHOLE_SHARE * seconds:
                 data = pair.data

@@ -45,6 +45,13 @@ def same_padding():
 def pictures():
     pictures = np.random.default_rng(0).normal(size=(96, 3, 8, 8)).astype("float32")
     return Dataset.from_arrays({"x": pictures[:64]}, None, {"x": pictures[64:]})
+
+
+@pytest.fixture
+def answered(pictures):
+    with torch.no_grad():
+        labels = Pictures("reflect")(torch.from_numpy(pictures.inputs["x"])).argmax(1).numpy()
+    return Dataset.from_arrays(pictures.inputs, labels, pictures.calibration)
 """
 
 
@@ -65,3 +72,14 @@ def test_another_padding_in_the_export_is_named_first(pytester: pytest.Pytester)
     asked = [step["asked"] for step in causes["same"]["steps"][:3]]
     assert asked == ["the torch module", "the engine", "nothing rounded"]
     assert causes["same"]["steps"][0]["sqnr_db"] is None or causes["same"]["steps"][0]["sqnr_db"] > 100
+
+
+def test_an_export_that_breaks_the_limit_without_rounding_is_named(pytester: pytest.Pytester) -> None:
+    """FP32 breaks it too, so that no engine is tried; of the module itself nobody would know."""
+    pytester.makeconftest(CONFTEST)
+    marks = {name: f"model='{name}_padding', data='answered', min_accuracy=98" for name in ("other", "same")}
+    result, checks = run_marks(pytester, marks, "--quant-diagnose-time=60")
+    other = checks["other"]
+    assert (other["status"], other["cause"]["stage"]) == ("FAIL", "export"), output(result)
+    assert any("FP32 breaks min_accuracy too" in hint["text"] for hint in other["hints"])
+    assert checks["same"]["cause"] is None or checks["same"]["cause"]["stage"] != "export"
