@@ -154,14 +154,14 @@ def test_a_backend_without_the_scheme_does_not_offer_it(tmp_path: Path) -> None:
 
 
 def test_openvino_offers_its_own_words(tmp_path: Path) -> None:
-    """A preset, and no entropy, which NNCF does not have; nothing that the mark says."""
+    """A preset, behind kernels that do not saturate where they might; no entropy, and nothing that the mark says."""
     pytest.importorskip("openvino")
     one_large_channel(tmp_path / "net.onnx")
     backend = get_backend("openvino")
     spec = EngineSpec("openvino", "int8", "static", Model.from_onnx(tmp_path / "net.onnx"))
     mixed = EngineSpec("openvino", "int8", "static", spec.model, options=(("preset", "mixed"),))
     result, others = ([remedy.paste for remedy in backend.remedies(one_spec)] for one_spec in (spec, mixed))
-    assert result[0] == "options={'preset': 'mixed'}"
+    assert next(paste for paste in result if "overflow_fix" not in paste) == "options={'preset': 'mixed'}"
     assert not any("entropy" in paste or "transformer" in paste for paste in result)
     assert "options={'preset': 'mixed'}" not in others
 
