@@ -327,9 +327,12 @@ def _distance(one: tuple[float, float], other: tuple[float, float]) -> float:
 
 
 def _left(before: _Noises, after: _Noises) -> float:
-    """Return the share of noise that is left in all batches but the worst, which one odd sample may have made."""
-    kept = np.arange(len(before)) != (np.argmax(before) if len(before) > 1 else -1)
-    return float(after[kept].sum()) / (float(before[kept].sum()) or 1.0)
+    """Return the share of noise that is left, in all batches or in all but the worst, whichever is more.
+
+    One odd sample may have made the noise of a whole batch, and hide what the others lose or seem to regain.
+    """
+    rest = np.arange(len(before)) != np.argmax(before)
+    return max(float(after[part].sum()) / (float(before[part].sum()) or 1.0) for part in (rest, ...))
 
 
 def _called(nodes: Sequence[str]) -> str:
