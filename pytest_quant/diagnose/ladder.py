@@ -177,8 +177,7 @@ class Ladder:
         fitted = {place: _fit(row) for place, row in self._range_rows.items()}
         if needed:
             refitted = self._noises(ranges=fitted, asked="ranges of other evaluation samples")
-            kept = max(_left(ons, refitted), float(refitted.sum()) / (on or 1.0))
-            if kept < _RECALIBRATED and (found := self._blame_ranges(ons, refitted, fitted)):
+            if _left(ons, refitted) < _RECALIBRATED and (found := self._blame_ranges(ons, refitted, fitted)):
                 return found
         if _HALF * engine > on:
             return self._find("none", f"most of the error is {self.graph.unseen}")
