@@ -43,10 +43,7 @@ _FIRST_DRIVER = {12: "driver 525", 13: "driver 580"}
 """Of each major version of CUDA, by the release notes; within one, newer wheels run on older drivers."""
 
 
-_INSTALL = {
-    "onnxruntime": 'pip install "pytest-quant[ort]"',
-    "onnxruntime-gpu": 'pip install "pytest-quant[gpu]"',
-}
+_INSTALL = {"onnxruntime": 'pip install "pytest-quant[ort]"', "onnxruntime-gpu": 'pip install "pytest-quant[gpu]"'}
 """Line that brings a new enough version of a wheel."""
 
 WHEELS = tuple(_INSTALL)

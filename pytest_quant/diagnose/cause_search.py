@@ -148,12 +148,7 @@ def _judged_outputs(measurement: Measurement, limit: str) -> tuple[str, ...]:
 
 
 def _explain(
-    measurement: Measurement,
-    finding: Finding,
-    graph: SwitchableGraph,
-    limits: Sequence[str],
-    judge: Judge,
-    data: Data,
+    measurement: Measurement, finding: Finding, graph: SwitchableGraph, limits: Sequence[str], judge: Judge, data: Data
 ) -> Cause:
     """Return the finding in terms of the user's model, with the figures of the broken limits without it, on `data`."""
     nodes = tuple(dict.fromkeys(name for place in finding.sites for name in graph.sites[place].nodes))
@@ -173,17 +168,8 @@ def _explain(
     text = finding.text
     if finding.stage == "calibration":
         text += _describe_calibration(measurement, _batches(measurement, data))
-    return Cause(
-        finding.stage,
-        nodes,
-        regains,
-        text,
-        without,
-        finding.steps,
-        finding.range_rows,
-        finding.site_rows,
-        () if not graph.unseen else (graph.unseen,),
-    )
+    asked, unseen = (finding.steps, finding.range_rows, finding.site_rows), (graph.unseen,) if graph.unseen else ()
+    return Cause(finding.stage, nodes, regains, text, without, *asked, unseen)
 
 
 def _calibration(measurement: Measurement) -> Iterator[Feeds]:

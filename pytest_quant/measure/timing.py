@@ -67,12 +67,7 @@ def time_with_confirmation(
 
 
 def time_check(
-    check: Check,
-    plan: LatencyPlan,
-    reference: TimingSubject,
-    candidate: TimingSubject,
-    tools: Tools,
-    judge: Judge,
+    check: Check, plan: LatencyPlan, reference: TimingSubject, candidate: TimingSubject, tools: Tools, judge: Judge
 ) -> LatencyResult:
     """Time reference, null and candidate; time them again before a limit fails, in a fresh process if it is close.
 

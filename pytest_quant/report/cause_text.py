@@ -37,14 +37,11 @@ def cause_section(cause: Cause) -> DetailSection:
     ]
     n_off = sum(row.is_off for row in cause.ranges)
     about_ranges = f"Ranges of the engine and of evaluation samples, {n_off} of {len(ranges)} off"
+    about_sites = (_AT, "what", "share %", "own dB", "channels")
     tables = (
         *first_rows("What was asked", ("rounded", "SQNR dB"), steps),
         *first_rows(about_ranges, (_AT, "engine", "samples", "times as wide"), ranges),
-        *first_rows(
-            "Squared error that goes without one rounding",
-            (_AT, "what", "share %", "own dB", "channels"),
-            sites,
-        ),
+        *first_rows("Squared error that goes without one rounding", about_sites, sites),
     )
     return DetailSection("Cause", (cause_pairs(cause),), lines=cause.unseen, tables=tables)
 

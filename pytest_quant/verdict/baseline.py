@@ -18,12 +18,7 @@ from pytest_quant.stats.launches import Launch, days_of, launch_of, logs_of, upd
 from pytest_quant.stats.means import LAUNCH_LOOKS
 from pytest_quant.verdict.accuracy_limits import allow_for_run_noise
 from pytest_quant.verdict.latency_limits import describe_null, find_null_distance
-from pytest_quant.verdict.rules import (
-    judge_by_interval,
-    judge_by_value,
-    mark_no_baseline,
-    mark_unmeasured,
-)
+from pytest_quant.verdict.rules import judge_by_interval, judge_by_value, mark_no_baseline, mark_unmeasured
 
 
 def baseline_verdicts(

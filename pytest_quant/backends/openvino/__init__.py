@@ -78,10 +78,7 @@ class OpenVinoBackend(Backend):
         NNCF takes seconds to import, so it is only looked for.
         """
         runtime = import_runtime(
-            "openvino",
-            install='pip install "pytest-quant[openvino]"',
-            repair=_REPAIR,
-            needs=("nncf", "onnx"),
+            "openvino", install='pip install "pytest-quant[openvino]"', repair=_REPAIR, needs=("nncf", "onnx")
         )
         if isinstance(runtime, Availability):
             return runtime

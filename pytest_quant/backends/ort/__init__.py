@@ -153,11 +153,7 @@ class OrtBackend(Backend):
     def availability(self, spec: EngineSpec | None = None) -> Availability:  # noqa: ARG002
         """Tell whether onnxruntime and onnx are installed, new enough, load, and hold what they should."""
         runtime = import_runtime(
-            "onnxruntime",
-            "onnx",
-            install='pip install "pytest-quant[ort]"',
-            repair=_REPAIR,
-            wheels=WHEELS,
+            "onnxruntime", "onnx", install='pip install "pytest-quant[ort]"', repair=_REPAIR, wheels=WHEELS
         )
         if isinstance(runtime, Availability):
             return runtime

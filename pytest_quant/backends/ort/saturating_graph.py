@@ -14,13 +14,7 @@ from pytest_quant.backends.onnx_files.graphs import dequantizer_of, opset_of, re
 from pytest_quant.backends.ort import parse_options
 from pytest_quant.backends.ort.build import engine_file
 from pytest_quant.backends.ort.engine import OrtEngine
-from pytest_quant.backends.ort.integer_products import (
-    KnownGraph,
-    columns_of,
-    kind_of_factor,
-    know_graph,
-    largest_sum,
-)
+from pytest_quant.backends.ort.integer_products import KnownGraph, columns_of, kind_of_factor, know_graph, largest_sum
 from pytest_quant.backends.saturation import MOST
 from pytest_quant.spec import EngineSpec
 

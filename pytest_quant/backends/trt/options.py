@@ -81,9 +81,7 @@ class TrtOptions:
         "`trt`: Q/DQ pairs in the graph, or TensorRT 10's own calibrator (entropy or minmax)",
     )
     beside: str | None = option(
-        None,
-        choice_of("fp16", "bf16", "fp32"),
-        "precision of what is not int8; default: fp32, with implicit INT8 fp16",
+        None, choice_of("fp16", "bf16", "fp32"), "precision of what is not int8; default: fp32, with implicit INT8 fp16"
     )
     libraries: tuple[str, ...] = option(
         (),

@@ -193,8 +193,7 @@ def run_table(checks: Sequence[StoredCheck], broken: Collection[str] = ()) -> di
     words = (*(status.value for status in Status), TEST_FAILED, EXPECTED)
     counts = Counter(row.status for row in rows)
     named = sorted(
-        (check for check in shown if check["row"].status in _NAMED),
-        key=lambda check: _NAMED.index(check["row"].status),
+        (check for check in shown if check["row"].status in _NAMED), key=lambda check: _NAMED.index(check["row"].status)
     )
     return {
         "heads": [(head, is_right) for head, _, is_right in printed],
