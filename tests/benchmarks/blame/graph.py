@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -99,28 +99,22 @@ class Graph:
                 yield node
 
     def near(self, tensor: str) -> tuple[str, ...]:
-        """Return the names of the products that make `tensor` or read it, through operators of one computed operand."""
-        names = [*self._makers(tensor), *self.after(tensor)]
-        return tuple(dict.fromkeys(names))
+        """Return the names of the products that make `tensor` or read it, which fewest other operators lie before."""
+        made = [self.makers[tensor]] if tensor in self.makers else []
+        above = self._nearest(made, lambda node: [self.makers[name] for name in node.input if name in self.makers])
+        below = self._nearest(
+            self.readers[tensor], lambda node: [each for out in node.output for each in self.readers[out]]
+        )
+        return tuple(dict.fromkeys([*above, *below]))
 
-    def _makers(self, tensor: str) -> Iterator[str]:
-        node = self.makers.get(tensor)
-        while node is not None and node.op_type not in PRODUCTS and len(self.computed(node)) == 1:
-            node = self.makers.get(self.computed(node)[0])
-        if node is not None and node.op_type in PRODUCTS:
-            yield node.name
-
-    def after(self, tensor: str) -> list[str]:
-        """Return the names of the products that read `tensor`."""
-        found, waiting, seen = [], [tensor], set()
-        while waiting:
-            for node in self.readers[waiting.pop()]:
-                if node.op_type in PRODUCTS:
-                    found.append(node.name)
-                elif node.name not in seen and len(self.computed(node)) == 1:
-                    seen.add(node.name)
-                    waiting += node.output
-        return found
+    def _nearest(
+        self, nodes: list[onnx.NodeProto], beyond: Callable[[onnx.NodeProto], list[onnx.NodeProto]]
+    ) -> list[str]:
+        while nodes := list({id(node): node for node in nodes}.values()):
+            if found := [node.name for node in nodes if node.op_type in PRODUCTS]:
+                return found
+            nodes = [each for node in nodes for each in beyond(node)]
+        return []
 
 
 def attribute(node: onnx.NodeProto, name: str, otherwise: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,9 @@ from tests.benchmarks.blame.engine_edits import scale_ort_range
 from tests.benchmarks.blame.graph import largest_difference
 from tests.benchmarks.blame.networks import networks
 from tests.benchmarks.blame.workshop import Workshop
+
+LAYERS = ("layer0", "layer2", "layer5", "layer8")
+"""Products of the digits, one behind the other; which channel costs enough differs by processor."""
 
 
 @pytest.fixture(scope="module", params=["ort", "openvino"])
@@ -45,7 +49,7 @@ def test_fp32_does_not_see_a_channel(shop: Workshop, channel: Case) -> None:
 def test_the_engine_sees_it(channel: Case) -> None:
     """Eight bits lose 3 dB and more, as the engine that the case opens shows by itself."""
     assert channel.healthy_db - channel.planted_db >= LOSS_DB
-    assert set(channel.nodes) == {"layer0", "layer2"}
+    assert tuple(sorted(channel.nodes)) in itertools.pairwise(LAYERS)
 
 
 def test_a_range_is_that_of_the_tensor_named(tmp_path: Path) -> None:
@@ -90,9 +94,10 @@ def test_errors_that_cancel_cost_nothing(shop: Workshop) -> None:
 def test_a_case_is_counted_by_stage_and_place(channel: Case) -> None:
     """Right: the stage is one of the case, and most products that are named are next to the plant."""
     line = json.loads(json.dumps(counts.line_of(channel, Answer(None, 0, 0), {})))
-    cause = {"stage": "layer", "nodes": ["layer2"], "sites": [{"nodes": ["layer5"]}, {"nodes": ["layer0"]}]}
+    own, far = channel.nodes[0], [name for name in LAYERS if name not in channel.nodes]
+    cause = {"stage": "layer", "nodes": [own], "sites": [{"nodes": far[:1]}, {"nodes": [own]}]}
     assert counts.is_first(line | {"cause": cause})
-    elsewhere = line | {"cause": cause | {"nodes": ["layer5", "layer8", "layer2"]}}
+    elsewhere = line | {"cause": cause | {"nodes": [*far, own]}}
     assert not counts.is_first(elsewhere)
     assert counts.is_among_three(elsewhere)
     assert not counts.stage_is_right(line | {"cause": cause | {"stage": "range"}})
