@@ -164,14 +164,15 @@ def build_engine(spec: EngineSpec, backend: Backend, data: Data | None, tools: T
 
 
 def build_apart(spec: EngineSpec, like: BuiltEngine, data: Data, tools: Tools, work: Path) -> BuiltEngine:
-    """Build an engine outside of the cache, as a trial; its ranges are small, and are kept as those of any other.
+    """Build an engine outside of the cache, as a trial.
 
     Parameters
     ----------
     spec : the engine to build.
-    like : an engine of the same backend that was built through the cache.
+    like : an engine of the same backend that was built through the cache; its calibration is reused where `spec`
+        needs the same ranges.
     data : holds the calibration samples.
-    work : empty folder, for the engine.
+    work : empty folder, for the engine and its ranges.
 
     Raises
     ------
@@ -182,10 +183,15 @@ def build_apart(spec: EngineSpec, like: BuiltEngine, data: Data, tools: Tools, w
     with tools.locks.hold_alone(backend.device) if backend.tunes(spec) else nullcontext():
         ranges = backend.calibration_ingredients(spec)
         calibration = None
-        if ranges is not None:
-            samples = _calibration_data(spec, data)
-            needed = _calibration_ingredients(spec, ranges, samples)
-            calibration = _calibrate(spec, backend, needed, samples, tools).folder
+        if ranges is not None and ranges == backend.calibration_ingredients(like.spec):
+            samples = _calibration_data(like.spec, data)
+            needed = _calibration_ingredients(like.spec, ranges, samples)
+            calibration = _calibrate(like.spec, backend, needed, samples, tools).folder
+        elif ranges is not None:
+            plan, samples = spec.calibration, _calibration_data(spec, data)
+            calibration = work / "ranges"
+            calibration.mkdir()
+            backend.calibrate(spec, lambda: samples.calibration(plan.batch_size, plan.samples), calibration)
         folder = work / "engine"
         folder.mkdir()
         backend.build(spec, calibration, folder)

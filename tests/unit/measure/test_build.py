@@ -150,7 +150,7 @@ def test_what_the_runtime_raises_says_what_was_done(bench: Bench, method: str, m
 
 
 def test_a_trial_is_built_apart(bench: Bench, tmp_path: Path) -> None:
-    """By the ranges of the engine that it is like, where they are the same; else by its own."""
+    """By the ranges of the engine that it is like, where they are the same; else by its own, in its own folder."""
     like = bench.build()
     for spec, calls in (
         (replace(STATIC, exclude=("a",)), [("build", "played-int8-static")]),
@@ -169,6 +169,7 @@ def test_a_trial_is_built_apart(bench: Bench, tmp_path: Path) -> None:
         assert built.spec == spec
         assert (built.folder / "engine").read_text("utf-8") == spec.id
         assert built.folder.parent == work
+        assert (work / "ranges").exists() is (calls[0][0] == "calibrate")
 
 
 def test_only_torch_modules_are_exported(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
