@@ -23,11 +23,7 @@ from pytest_quant.files import parse_json, read_file
 from pytest_quant.printable import HIDDEN
 
 GITHUB_API, GITLAB_API = "https://api.github.com", "https://gitlab.com/api/v4"
-_ON_GITHUB = {
-    "token": ("GITHUB_TOKEN", "GH_TOKEN"),
-    "api": ("GITHUB_API_URL",),
-    "repository": ("GITHUB_REPOSITORY",),
-}
+_ON_GITHUB = {"token": ("GITHUB_TOKEN", "GH_TOKEN"), "api": ("GITHUB_API_URL",), "repository": ("GITHUB_REPOSITORY",)}
 _ON_GITLAB = {
     "token": ("GITLAB_TOKEN",),
     "api": ("CI_API_V4_URL",),

@@ -153,10 +153,7 @@ def _join_sets(
         speedup_ci=span,
         null_ratio_ci=of_null,
         half_width_pct=50.0 * (span.high - span.low) / speedup,
-        reasons=(
-            *null_reasons(of_null, plan.sessions.sd / math.sqrt(len(sets))),
-            *budget_reasons(result.rounds, plan),
-        ),
+        reasons=(*null_reasons(of_null, plan.sessions.sd / math.sqrt(len(sets))), *budget_reasons(result.rounds, plan)),
         session_sd=math.sqrt(OF_RATIO / len(sets)) * session_sd,
         effective_rounds=float(len(sets)),
         widened=f"the {100 * plan.confidence:g} % interval rests on {len(sets)} sets of sessions, which differ by "
