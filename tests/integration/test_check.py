@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -57,7 +58,8 @@ def test_a_broken_limit_ends_with_one(digits: Path) -> None:
     """Limits have the form of the mark, with a unit, a number or a dict; labels lie in a file of their own."""
     words = ("--min-agreement", "10 %", "--min-sqnr-db={'logits': 90}", "--labels=labels.npy")
     said = check(digits, "digits.onnx", "--data=images.npy", *words, *FAST, code=1)
-    assert "min_sqnr_db[logits]: 42" in said
+    # How close it is differs by processor.
+    assert re.search(r"min_sqnr_db\[logits\]: \d\d\.\d+ dB is below 90 dB", said)
     assert '@pytest.mark.quant(min_agreement="10 %", min_sqnr_db={"logits": 90})' in said
 
 
