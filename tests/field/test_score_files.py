@@ -72,7 +72,7 @@ def test_rows_without_their_filter_are_said_to_be_that(tmp_path: Path, metric: s
     with pytest.raises(DataError) as error:
         measured(Scores.from_lm_eval(*sides, task="gsm8k", metric=metric), max_drop=3.0)
     assert "does not name the filters of its rows" in str(error.value)
-    assert "next: keep the rows of one filter in the file, and write metric='exact_match'" in str(error.value)
+    assert "keep the rows of one filter in the file, and write metric='exact_match'" in str(error.value)
     for side in sides:
         _log(side, "2024-06-26T10-00-00.000001", OLD[300:])
     result = measured(Scores.from_lm_eval(*sides, task="gsm8k", metric="exact_match"), max_drop=3.0)

@@ -77,9 +77,9 @@ def test_a_story_of_two_commits(repository: ScratchRepository, system: str) -> N
     # A machine that is busy with other work makes one worthless, and says so.
     assert len(further) == 1 or latency["reasons"] or any("does not count" in note for note in latency["notes"])
     assert "test_model.py::test_model" in page.read_text("utf-8")
-    # Nothing changed; how sure of that it is depends on what else the machine does.
+    # No change is near the limit; whether a small one is proven depends on what else the machine does.
     against = said(repository, system, *RUN, "--quant-against=HEAD~1", "--quant-against-limit=50")
-    assert re.search(r"test_model\.py::test_model ort-int8-static(\n +unchanged)? +p50", against), against
+    assert re.search(r"::test_model ort-int8-static(\n +(unchanged|better|worse))? +p50", against), against
     assert "pairs of processes" in against
     compared = said(repository, system, "pytest_quant", "compare", "HEAD~1", "HEAD")
     assert re.search(r"\(main, 1 run\) -> \w+ \(main, 2 runs\)", compared), compared

@@ -49,7 +49,7 @@ def test_fp32_does_not_see_a_channel(shop: Workshop, channel: Case) -> None:
 def test_the_engine_sees_it(channel: Case) -> None:
     """Eight bits lose 3 dB and more, as the engine that the case opens shows by itself."""
     assert channel.healthy_db - channel.planted_db >= LOSS_DB
-    assert tuple(sorted(channel.nodes)) in itertools.pairwise(LAYERS)
+    assert tuple(sorted(channel.nodes)) in tuple(itertools.pairwise(LAYERS))
 
 
 def test_a_range_is_that_of_the_tensor_named(tmp_path: Path) -> None:
