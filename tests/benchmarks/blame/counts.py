@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from tests.benchmarks.blame.answers import Answer
 from tests.benchmarks.blame.cases import LOSS_DB, Case
 from tests.benchmarks.blame.graph import is_called
-from tests.benchmarks.blame.rivals import ERRORS
+from tests.benchmarks.blame.rivals import RIVALS
 from tests.benchmarks.detection.rates import Rate, rate
 from tests.benchmarks.detection.table import Row, at_least, at_most
 
@@ -112,9 +112,9 @@ def _lower(figure: str, found: Rate, limit_pct: float) -> Row:
 
 def _peers(placed: Sequence[Line]) -> str:
     shown = []
-    for kind in ERRORS:
+    for kind, called in RIVALS.items():
         ranked = [hits(line["rivals"][kind], line["nodes"]) for line in placed if kind in line["rivals"]]
-        shown.append(f"qdq_loss_debug {kind}: {rate(ranked)}")
+        shown.append(f"{called}: {rate(ranked)}")
     return "; ".join(shown)
 
 
@@ -147,7 +147,7 @@ def _seconds_rows(lines: Sequence[Line]) -> list[Row]:
     ]
 
 
-KIND_HEAD = ("kind", "cases", "cost 3 dB", "stage right", "first", "first three", *(f"{each} first" for each in ERRORS))
+KIND_HEAD = ("kind", "cases", "cost 3 dB", "stage right", "first", "first three", *RIVALS.values())
 
 
 def by_kind(lines: Sequence[Line]) -> str:
@@ -159,7 +159,7 @@ def by_kind(lines: Sequence[Line]) -> str:
         counted = [line for line in own if is_sound(line) or (is_costly(line) and line["stages"] != ["none"])]
         placed = [line for line in counted if line["nodes"]]
         ranks = [
-            [hits(line["rivals"][each], line["nodes"]) for line in placed if each in line["rivals"]] for each in ERRORS
+            [hits(line["rivals"][each], line["nodes"]) for line in placed if each in line["rivals"]] for each in RIVALS
         ]
         shares: list[tuple[Sequence[Line], Callable[[Line], bool]]] = [
             (counted, stage_is_right),

@@ -19,6 +19,7 @@ from tests.benchmarks.blame.cases import LOSS_DB, Case, run_all
 from tests.benchmarks.blame.engine_edits import scale_ort_range
 from tests.benchmarks.blame.graph import largest_difference
 from tests.benchmarks.blame.networks import networks
+from tests.benchmarks.blame.rivals import ERRORS, rank
 from tests.benchmarks.blame.workshop import Workshop
 
 LAYERS = ("layer0", "layer2", "layer5", "layer8")
@@ -89,6 +90,14 @@ def test_errors_that_cancel_cost_nothing(shop: Workshop) -> None:
     assert case is not None
     assert abs(case.loss_db) < LOSS_DB
     assert case.is_sound
+
+
+def test_other_tools_rank_products(channel: Case) -> None:
+    """Each that can look at the backend ranks products of the network, and one of them is right."""
+    ranked = rank(channel)
+    assert {*ranked} == {"search", *(ERRORS if channel.backend == "ort" else ["nncf"])}
+    assert {name for names in ranked.values() for name in names} <= {*LAYERS}
+    assert any(counts.hits(names, channel.nodes) for names in ranked.values())
 
 
 def test_a_case_is_counted_by_stage_and_place(channel: Case) -> None:
