@@ -57,6 +57,15 @@ def run(root: Path, temporary: Path, *arguments: str, ci_variables: Mapping[str,
     return Answer(done.returncode, done.stdout, done.stderr)
 
 
+def run_timed(root: Path, temporary: Path, *arguments: str) -> Answer:
+    """Run again, at most twice, where too few pairs of processes count, which is what a busy machine is told."""
+    for _ in range(3):
+        answer = run(root, temporary, *arguments)
+        if "pairs of processes do not count" not in answer.stdout:
+            break
+    return answer
+
+
 def regressed(answer: Answer) -> list[str]:
     """Return the test of each row that regressed, with what did."""
     result, test = [], ""
@@ -77,7 +86,7 @@ def trees(repository: Repository) -> int:
 def test_a_slower_engine_is_caught_and_nothing_else(repository: Repository, temporary: Path) -> None:
     """Code of the project calls the runtime three times from that commit on; the base's code stays what it was."""
     repository.checkout("main", repository.main[SLOWS - 1])
-    result = run(repository.root, temporary, *SHORT, "--quant-against=HEAD~1")
+    result = run_timed(repository.root, temporary, *SHORT, "--quant-against=HEAD~1")
     assert regressed(result) == ["test_speed.py::test_speed p50"], result.stdout
     assert result.returncode == 1
     assert "--quant-against: 1 of 10 rows regressed" in result.stdout
@@ -91,7 +100,7 @@ def test_latency_alone_is_compared(repository: Repository, temporary: Path) -> N
     """Where the run leaves accuracy out; the run of the base, which times nothing by itself, undoes that option."""
     repository.checkout("main", repository.main[SLOWS - 1])
     options = ("-o", "quant_only_latency=true", "--quant-against=HEAD~1", "test_speed.py")
-    result = run(repository.root, temporary, *SHORT, *options)
+    result = run_timed(repository.root, temporary, *SHORT, *options)
     assert regressed(result) == ["test_speed.py::test_speed p50"], result.stdout
     assert "--quant-against: 1 of 1 rows regressed" in result.stdout
 
