@@ -91,7 +91,7 @@ FIGURES = (
     Figure("table", "python -m pytest --runxfail", ("--runxfail",), " quant "),
     Figure(
         "failure",
-        "python -m pytest test_magika.py::test_static_everything --quant-no-latency --quant-diagnose-time=180",
+        "pytest test_magika.py::test_static_everything --runxfail --quant-no-latency --quant-diagnose-time=180",
         # Three minutes are enough to try everything; signs of noise would be those of the machine that draws.
         ("test_magika.py::test_static_everything", "--runxfail", "--quant-no-latency", "--quant-diagnose-time=180"),
         " test_static_everything ",

@@ -210,12 +210,14 @@ def wrap_error(
         says so in place of `what`, and what helps then.
     kind : class of the error that is returned.
     """
-    text = error if isinstance(error, str) else "".join(traceback.format_exception(error))
     words = value or (error if isinstance(error, str) else root_cause(error))
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         what, words, fix = "no room is left on the disk", str(error), "make room, or set TMPDIR to a folder with more"
     elif isinstance(error, MemoryError) or _NO_MEMORY.search(words):
         what, fix = f"no memory was left: {what}", LESS_MEMORY
+        # What the library's frames hold is in the way of whoever shows the error.
+        traceback.clear_frames(None if isinstance(error, str) else error.__traceback__)
+    text = error if isinstance(error, str) else "".join(traceback.format_exception(error))
     log = keep_text(f"{what}\n\n{text}")
     return kind(what, value=_cut_traceback(words), fix=fix, log=None if log is None else str(log))
 

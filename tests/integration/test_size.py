@@ -16,7 +16,7 @@ import pytest_quant
 from pytest_quant.spec import LIMITS
 from tests.support.example import ROOT
 
-MOST = {"code lines": 32_731, "files": 265, "classes": 313, "functions": 3_067}
+MOST = {"code lines": 32_732, "files": 265, "classes": 313, "functions": 3_067}
 """A feature raises them by its budget, in a commit of its own that says why. Whoever takes out writes what is left."""
 
 _SLACK = 100

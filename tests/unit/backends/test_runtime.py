@@ -7,9 +7,12 @@ import importlib
 import logging
 import tempfile
 import warnings
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from pytest_quant.backends import Availability, runtime
@@ -219,6 +222,21 @@ def test_memory_that_ran_out_is_told_as_that(error: Exception) -> None:
         raise error
     assert raised.value.what == "no memory was left: a run of ort-int8 failed"
     assert raised.value.fix == LESS_MEMORY
+
+
+def test_what_filled_the_memory_is_let_go() -> None:
+    """Frames of the library would hold it while the error is shown; the text has their lines all the same."""
+
+    def allocate() -> None:
+        filling = np.ones(1000)
+        held.append(weakref.ref(filling))
+        raise MemoryError
+
+    held: list[weakref.ref[Any]] = []
+    with pytest.raises(BuildError, match="no memory was left") as raised, name_errors("a run of ort-int8 failed"):
+        allocate()
+    assert held[0]() is None
+    assert "in allocate" in Path(str(raised.value.log)).read_text("utf-8")
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
