@@ -27,8 +27,11 @@ MOST_SAMPLES = 64
 """What a question is asked on at most."""
 
 
-def blame(case: Case) -> Cause | None:
-    """Return the cause that the search names for a case; ``None`` where it has no answer."""
+def blame(case: Case) -> tuple[Cause | None, float]:
+    """Return the cause that the search names for a case, ``None`` where it has no answer, and its seconds.
+
+    Engine and reference have run by then, as they have in a check.
+    """
     halves = split_indices(count(case.evaluation), MOST_SAMPLES)
     compared, others = (batches(take(case.evaluation, np.array(chosen)), case.batch) for chosen in halves)
     session = onnxruntime.InferenceSession(str(case.float_model), providers=["CPUExecutionProvider"])
@@ -36,15 +39,18 @@ def blame(case: Case) -> Cause | None:
     reference = [dict(zip(names, session.run(names, feeds), strict=True)) for feeds in compared]
     with temporary_folder() as work, case.open() as engine:
         ran = [engine.run(feeds) for feeds in compared]
+        began = time.perf_counter()
         graph = get_backend(case.backend).switches(case.spec, case.folder, work)
         if graph is None:
-            return None
+            return None, time.perf_counter() - began
         with graph:
             given = batches(case.calibration, case.batch)
             ladder = Ladder(graph, compared, others, given, [case.output], reference, ran, lambda _: None)
             found = ladder.climb()
             nodes = dict.fromkeys(name for place in found.sites for name in graph.sites[place].nodes)
-    return Cause(found.stage, tuple(nodes), None, found.text, "", found.steps, found.range_rows, found.site_rows)
+    seconds = time.perf_counter() - began
+    cause = Cause(found.stage, tuple(nodes), None, found.text, "", found.steps, found.range_rows, found.site_rows)
+    return cause, seconds
 
 
 @dataclass(slots=True)
@@ -61,7 +67,7 @@ class Answer:
     Attributes
     ----------
     runs : of the graph, over min(64, n) samples each.
-    seconds : for all of it.
+    seconds : of the search.
     evaluation_s : one evaluation of the engine on all samples takes.
     """
 
@@ -78,9 +84,7 @@ def answer(case: Case) -> Answer:
         run_all(engine, case.evaluation, case.batch)
         evaluation_s = time.perf_counter() - began
     with _counted(case.backend) as runs:
-        began = time.perf_counter()
-        cause = blame(case)
-        seconds = time.perf_counter() - began
+        cause, seconds = blame(case)
     return Answer(cause, runs.samples / min(MOST_SAMPLES, count(case.evaluation)), seconds, evaluation_s)
 
 
