@@ -115,9 +115,10 @@ def test_workers_share_a_store(pytester: pytest.Pytester, monkeypatch: pytest.Mo
         alone, same_checks = run_project_apart(pytester, "--quant-cache=third", *apart)
     for each in (checks, same_checks):
         assert [check["status"] for check in each] == ["PASS", "FAIL"]
-    # Ranges are read only for a trial of another engine, as where weights have seven bits.
+    # Ranges are read only for a trial of another engine, as of one with eight bits where weights have seven.
+    tries_eight_bits = "options={'reduce_range': False} keeps 8" in shared.stdout.str().replace("\n             ", "")
     (entries,) = re.findall(r"shared cache: (\d+) entries", line_of(shared))
-    assert len(store.objects) - int(entries) in (0, 1)
+    assert int(entries) == len(store.objects) - (not tries_eight_bits)
     assert "0 (0.00 MB) written" in line_of(shared)
     assert line_of(alone).endswith("; off in this run: no answer within 4 s")
 
